@@ -12,7 +12,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "status": "Show how each source is doing",
     "due": "Crawl only the pages that are due",
     "why": "Show the record and history of one address, and what would remove it",
-    "plan": "Show which pages the next run would ask, skip and remove",
+    "plan": "Show which pages the next run would request, skip and remove",
     "runs": "List the runs, newest first",
     "registry": "List the record of every page",
     "hosts": "List the hosts; block or unblock one",

@@ -36,17 +36,18 @@ class Command(RegistryCommand):
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Show which pages the next run would ask, skip and remove"
+        return "Show which pages the next run would request, skip and remove"
 
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Show which pages the next run of each source would ask, skip and remove if every page"
-            " and robots.txt answered as last time. Nothing is requested and nothing is written."
-            " Sources of files are listed now, and no file is read. Libraries are not listed: their"
-            f" plan is {program_name()} library download DOMAIN --dry-run."
-            " With --simulate: what other revisit settings would have saved in the past, and how"
-            " late they would have noticed changes. Exit status: 0 done, 1 not carried out."
+            "Show which pages the next run of each source would request, skip and "
+            "remove, if every page and robots.txt were as last time. Nothing is "
+            "requested or written. Folders and other sources of files are listed, but no "
+            f"file is read. Libraries are not listed; to preview one: {program_name()} "
+            "library download DOMAIN --dry-run. --simulate shows what other revisit "
+            "settings would have saved in the past, and how late they would have noticed "
+            "changes. Exit status: 0 done, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -66,7 +67,7 @@ class Command(RegistryCommand):
     ) -> None:
         """Print the plans, or the simulations."""
         if opts.svg is not None and opts.simulate is None:
-            raise UsageError("--svg draws what is simulated: add --simulate DAYS")
+            raise UsageError("--svg needs a simulation to draw: add --simulate DAYS")
         settings = self.settings
         declared = load_stored_jobs_and_sources(self.options, connection)
         known: Any = dict(connection.execute(_SOURCES).fetchall())
@@ -107,8 +108,8 @@ class Command(RegistryCommand):
             _print(plan)
         if not found:
             print(
-                "no source yet: declare one in sources.toml, or crawl an address with:"
-                f" {program_crawl_line('https://…')}"
+                "No sources yet. Declare one in sources.toml, or crawl an address: "
+                f"{program_crawl_line('https://…')}"
             )
 
     def _listing(self, source: Source) -> Listing:
@@ -125,11 +126,10 @@ def _print(plan: dict[str, Any]) -> None:
         output.say(f"[yellow]{escape(plan['note'])}[/]", label="  ")
     if plan["asks"] is not None:
         _print_next_run(output, plan)
-    for name, key in (("withheld", "withheld"), ("held", "heldByFailedLook")):
+    for name, key in (("withheld", "withheld"), ("kept", "heldByFailedLook")):
         part = plan[key]
         if part["count"]:
-            them = "it" if part["count"] == 1 else "them"
-            why = "" if key == "withheld" else f", because the look at {them} failed"
+            why = "" if key == "withheld" else ", because the check before removal failed"
             _say(output, name, f"{part['count']:,}{why}")
             _list(output, [row["url"] for row in part["shown"]], part["count"])
 
@@ -151,18 +151,20 @@ def _print_next_run(output: Output, plan: dict[str, Any]) -> None:
     renamed = ""
     if plan["isListed"] and plan["newAddresses"] and plan["removes"].get("absent"):
         output.say(
-            "a new file with the same bytes is a renamed one: its page moves and is not removed",
+            "a new file with the same bytes counts as renamed: its page moves and is not removed",
             label=_BEFORE,
         )
-        renamed = ", renamed files aside"
+        renamed = ", except for renamed files"
     if guard["withholds"]:
-        output.say(f"[yellow]the guard would withhold {them}{renamed}[/]", label=_BEFORE)
+        output.say(
+            f"[yellow]the guard would withhold {them} for approval{renamed}[/]", label=_BEFORE
+        )
 
 
 def _print_requests(output: Output, plan: dict[str, Any]) -> None:
     number = plan["newAddresses"]
     new = f", and {number:,} new {'address' if number == 1 else 'addresses'}" if number else ""
-    _say(output, "asks", f"{plan['asks']:,}, {plan['conditional']:,} with validators{new}")
+    _say(output, "requests", f"{plan['asks']:,}, {plan['conditional']:,} with validators{new}")
     for reason, number in plan["unconditional"].items():
         _say(output, "", f"{number:,} without: {reason}")
     rows = [f"{_way(row)}{row['url']}" for row in plan["asked"]]
@@ -171,7 +173,7 @@ def _print_requests(output: Output, plan: dict[str, Any]) -> None:
 
 def _print_reads(output: Output, plan: dict[str, Any]) -> None:
     number = plan["newAddresses"]
-    reasons = {**plan["unconditional"], **({"it is new": number} if number else {})}
+    reasons = {**plan["unconditional"], **({"new": number} if number else {})}
     total = plan["asks"] + number
     _say(output, "reads", f"{total:,}{_by(reasons)}")
     _list(output, [f"{row['url']}: {row['why']}" for row in plan["asked"]], total)

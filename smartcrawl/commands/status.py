@@ -143,7 +143,7 @@ class Command(RegistryCommand):
             if self.database.is_held(str(status.source)):
                 return f"run {run.no} goes on, begun {report_time_span(now - run.started_at)} ago"
             resume = program_argument("resume")
-            return f"run {run.no} was left by a process that died: go on with {resume}"
+            return f"the process of run {run.no} died: continue with {resume}"
         text = "complete" if run.complete else "incomplete"
         if run.state in (RunState.INTERRUPTED, RunState.CANCELLED):
             text = run_state_text(run.state, run.reasons)

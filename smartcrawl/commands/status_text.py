@@ -128,7 +128,7 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
     lines = [("pages", _pages(counts))]
     clones = "clone" if counts.clones == 1 else "clones"
     held = [(counts.lost, "lost"), (counts.clones, clones), (counts.without_text, "without text")]
-    lines.append(("held", f"{counts.held:,}{_listed(held)}"))
+    lines.append(("stored", f"{counts.held:,}{_listed(held)}"))
     if ages.median is not None:
         lines.append(
             (

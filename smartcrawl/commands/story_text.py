@@ -18,7 +18,7 @@ _PARTS = 5  #: parts of a listing that are named
 _EVIDENCE: Final = {
     "why": "{}", "status": "status {}", "completeRuns": "complete runs absent {}",
     "lostCount": "lost {}", "goneCount": "gone {}", "since": "since {}",
-    "lastReachedRun": "last reached by run {}", "probe": "last look {}", "target": "now {}",
+    "lastReachedRun": "last reached by run {}", "probe": "last check {}", "target": "now {}",
     "hops": "redirects {}", "canonical": "canonical {}",
 }  # fmt: skip
 
@@ -35,21 +35,22 @@ def print_why_command(story: dict[str, Any]) -> None:
         where = ", ".join(asking or story["inScopeOf"])
         if story["listedBy"]:
             output.say(
-                f"It is in the scope of: {escape(where)}; a run reads it when the listing has it."
+                f"It is in the scope of {escape(where)}; a run reads it once the listing "
+                "contains it."
             )
         elif where:
-            then = "; a run asks it when a link leads there" if asking else ""
-            output.say(f"It is in the scope of: {escape(where)}{then}.")
+            then = "; a run requests it once a page links to it" if asking else ""
+            output.say(f"It is in the scope of {escape(where)}{then}.")
         else:
-            output.say("It is in the scope of no source.")
+            output.say("No source has it in its scope.")
         for one in story["refusedBy"]:
             output.say(f"{escape(one['source'])} leaves it out: {escape(one['why'])}.")
         for url in story["nearMisses"]:
-            output.say(f"Known is: {escape(url)}")
+            output.say(f"Did you mean {escape(url)}?")
     for one in story["posted"]:
         output.say(
-            f"Posted at {one['at']} with priority {one['priority']}: the next run of"
-            f" {escape(one['source'])} asks it."
+            f"Posted at {one['at']} with priority {one['priority']}: the next run of "
+            f"{escape(one['source'])} requests it."
         )
     for one in story["unlisted"]:
         output.say(
@@ -87,7 +88,7 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
         _line(output, "listing", lacking)
     _line(output, "message", record["errorMessage"])
     if one["textLength"] == 0:
-        _line(output, "text", "none: the stored page has no text to search")
+        _line(output, "text", "none, so a search cannot find the page by its text")
     _line(output, "counts", _counts(record, one["standing"]))
     _line(output, "request", _request_text(one["request"]))
     _spellings(output, one["spellings"])
@@ -110,7 +111,7 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
     for place, way in enumerate(one["removal"]):
         _line(output, "" if place else "removal", _way_text(way))
     if not one["removal"]:
-        _line(output, "removal", "nothing: there is no stored page to remove")
+        _line(output, "removal", "nothing stored, so nothing to remove")
     due = one["nextVisit"]["dueAt"]
     _line(output, "next visit", one["nextVisit"]["text"] + (f"; due {due}" if due else ""))
     if one["vectors"]:
@@ -135,7 +136,7 @@ def _line(output: Output, name: str, text: str | None) -> None:
 
 
 def _links(output: Output, name: str, count: int, shown: list[str]) -> None:
-    _line(output, name, str(count) if count <= len(shown) else f"{count}, the first of them:")
+    _line(output, name, str(count) if count <= len(shown) else f"{count}; the first ones:")
     for text in shown:
         _line(output, "", f"  {text}")
 
@@ -171,31 +172,31 @@ def _request_text(request: dict[str, Any]) -> str:
     if not request["conditional"]:
         return f"without validators: {request['why']}"
     if not request["headers"]:
-        return "none, unless its validator or its size in the listing is another"
+        return "none, unless its validator or size in the listing changed"
     return "with " + ", ".join(f"{name}: {value}" for name, value in request["headers"].items())
 
 
 def _robots_text(robots: dict[str, Any] | None) -> str | None:
     if robots is None:
         return None
-    text = "not known: no copy is stored"
+    text = "unknown: no copy is stored"
     if robots["allowed"] is not None:
         text = "allowed" if robots["allowed"] else "disallowed"
         text += f" by the copy of {robots['fetchedAt']}: {_rule_text(robots)}"
     if robots["error"] is not None:
         text += f"; the request at {robots['failedAt']} failed: {robots['error']}"
-    return text if robots["obeyed"] else f"{text}, and not obeyed (ROBOTSTXT_OBEY)"
+    return text if robots["obeyed"] else f"{text}; ignored, because ROBOTSTXT_OBEY is off"
 
 
 def _rule_text(robots: dict[str, Any]) -> str:
     """Format the line of a robots.txt that decides."""
     if robots["status"] >= 400:
-        return f"status {robots['status']} means that there are no rules"
+        return f"status {robots['status']} means there are no rules"
     if not robots["isRobotsTxt"]:
-        return "it is no robots.txt, such as a web page, so there are no rules"
+        return "the file is not a robots.txt (perhaps a web page), so there are no rules"
     if robots["rule"] is None:
         return "no rule matches"
-    return f"{robots['rule']!r} in line {robots['line']}, for {robots['agent']}"
+    return f"line {robots['line']}, for {robots['agent']}: {robots['rule']!r}"
 
 
 def _proposal_text(proposal: dict[str, Any] | None) -> str | None:
@@ -203,19 +204,22 @@ def _proposal_text(proposal: dict[str, Any] | None) -> str | None:
         return None
     text = f"for removal in run {proposal['run']}: {proposal['rule']}"
     if proposal["heldByFailedLook"]:
-        return f"{text}; held, because the look at it failed ({proposal['probe']})"
+        return f"{text}; kept, because the check before removal failed ({proposal['probe']})"
     if proposal["withheld"]:
-        return f"{text}; withheld by the guard; release it with: {proposal['release']} or more"
+        return (
+            f"{text}; waiting for approval (withheld by the guard). To approve: "
+            f"{proposal['release']} or more"
+        )
     return text
 
 
 def _way_text(way: dict[str, Any]) -> str:
     text = f"{way['text']} ({way['rule']})"
-    text = text if way["underWay"] else f"would take: {text}"
+    text = text if way["underWay"] else f"after {text}"
     if way["notBefore"]:
         text += f", not before {way['notBefore']}"
     elif way["minAgeSeconds"]:
-        text += f", not before {way['minAgeSeconds']} s after the first"
+        text += f", and at least {way['minAgeSeconds']} s after the first"
     return text
 
 
@@ -238,7 +242,7 @@ def _event_text(event: dict[str, Any]) -> str:
     if event["event"] == "removed":
         text += f", {event['rule']}: {_found(event['found'])}"
         if event["restorable"]:
-            text += f"; {program_name()} undo {event['run']} brings it back"
+            text += f"; to bring it back: {program_name()} undo {event['run']}"
         elif event["undoneAt"]:
             text += f"; undone {event['undoneAt']}"
         return text

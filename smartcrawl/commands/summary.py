@@ -68,7 +68,7 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
     elif result.is_empty and run.source.ad_hoc and result.finished_at and not result.complete:
         name = f"--source {shlex.quote(run.source.name)}"
         output.say(
-            "Nothing is stored of it; to remove this source:",
+            "Nothing was stored. To remove this source:",
             command=summary_command_line("forget", data_dir, name),
         )
     if program_name() == OURS and Path(data_dir) != Path(LOCAL).absolute():
@@ -80,14 +80,14 @@ def _print_state(output: Output, run: Run, result: RunResult) -> None:
     output.say()
     if result.finished_at is None:
         order = run.halt.order
-        left = "goes on without this worker" if order is None else _LEFT[order]
+        left = "continues without this worker" if order is None else _LEFT[order]
         output.say(f"{name} {left}; so far:")
         return
     state = "[green]complete[/]" if result.complete else "[yellow]incomplete[/]"
     if only_not_due(result.reasons):
         state = "[green]checked the pages that were due[/]"
     elif only_by_order(result.reasons):
-        state = "[yellow]incomplete by order[/]"
+        state = "[yellow]incomplete, as requested[/]"
     for word in ORDER_REASONS.values():
         if word in result.reasons:
             state = f"[yellow]{word}[/]"
@@ -114,16 +114,16 @@ def _print_counts(output: Output, result: RunResult, ways: set[bool]) -> None:
     )
     if ways == {True, False}:
         output.say(
-            f"{report_noun(result.requests, 'request')} for files and pages;"
-            f" {result.not_modified:,} confirmed by the listing or a 304;"
-            f" {_size(result.bytes_downloaded)} read, {_size(result.bytes_saved)} saved"
+            f"{report_noun(result.requests, 'request')} for files and pages; "
+            f"{result.not_modified:,} unchanged by the listing or a 304; "
+            f"{_size(result.bytes_downloaded)} read, {_size(result.bytes_saved)} saved"
         )
         return
     if True in ways:
         output.say(
-            f"{report_noun(result.requests, 'file')} read, {result.not_modified:,} confirmed by"
-            f" the listing; {_size(result.bytes_downloaded)} read, {_size(result.bytes_saved)}"
-            " saved"
+            f"{report_noun(result.requests, 'file')} read, {result.not_modified:,} "
+            f"unchanged by the listing; {_size(result.bytes_downloaded)} read, "
+            f"{_size(result.bytes_saved)} saved"
         )
         return
     output.say(
@@ -137,16 +137,17 @@ def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -
     """Print which pages were extracted again, shrank or have no text, and the sitemaps."""
     if result.reextracted:
         pages = report_noun(result.reextracted, "page")
-        output.say(f"{pages} extracted again, out of snapshots: the configuration changed")
+        output.say(
+            f"{pages} extracted again from stored snapshots, because the configuration changed"
+        )
     if result.edits == 1:
         output.say(
-            "1 page shrank to less than a tenth of the text and was taken as an edit: few pages"
-            " did so"
+            "1 page shrank to less than a tenth of its text; taken as an edit, as few pages did"
         )
     elif result.edits:
         output.say(
-            f"{result.edits:,} pages shrank to less than a tenth of the text and were taken as"
-            " edits: they are few"
+            f"{result.edits:,} pages shrank to less than a tenth of their text; taken as "
+            "edits, as few pages did"
         )
     _print_snapshots(output, run.batches.progress)
     if result.sitemaps:
@@ -159,16 +160,16 @@ def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -
         brought = "1 sitemap or feed" if in_vain == 1 else f"{in_vain:,} sitemaps and feeds"
         listed = f"--sitemaps --source {shlex.quote(run.source.name)}"
         output.say(
-            f"{brought} gave no answer that can be used; to list all:",
+            f"{brought} could not be read. List all:",
             command=summary_command_line("registry", data_dir, listed),
         )
     if result.no_text:
         have = "has" if result.no_text == 1 else "have"
         them = "it" if result.no_text == 1 else "them"
-        script = "what only a script would write cannot be read; "
+        script = ": text written by scripts in the browser is not seen"
         output.say(
-            f"{report_noun(result.no_text, 'page')} {have} no text:"
-            f" {'' if run.source.traits.is_listed else script}to list {them}:",
+            f"{report_noun(result.no_text, 'page')} {have} no "
+            f"text{'' if run.source.traits.is_listed else script}. List {them}:",
             command=summary_command_line(
                 "registry", data_dir, f"--no-text --source {shlex.quote(run.source.name)}"
             ),
@@ -186,27 +187,34 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
             continue
         them, they_stay = ("it", "it stays") if count == 1 else ("them", "they stay")
         why, command, which = "", "registry", f"--outcome {one.word} "
-        if one is Word.ORPHANED and run.source.traits.is_listed:
-            why = f": the listing lacks {them}"
+        if one is Word.LOST:
+            why = ": it now returns an error; its last good copy is still searchable"
+            if count > 1:
+                why = ": they now return errors; their last good copies are still searchable"
+        elif one is Word.ORPHANED and run.source.traits.is_listed:
+            why = ": not in the listing any more"
             if len(run.source.kinds) > 1:
-                why += f", or no link led to {them}"
+                why += f", or no page links to {them}"
             if not result.complete:
-                why = ": the listing was not complete, which says nothing"
+                why = f": the listing was incomplete, so nothing counts against {them}"
         elif (one is Word.ORPHANED and only_not_due(result.reasons)) or (
             one is Word.ORPHANED and result.complete
         ):
-            why = f": no link led to {them}, and {they_stay} until {seen} the same"
+            why = f": no page links to {them} any more; {they_stay} until {seen} the same"
             command, which = "orphans", ""
         elif one is Word.ORPHANED and only_by_order(result.reasons):
-            why = f": this run was to leave {them} out, which says nothing"
+            why = f": this run was ordered to leave {them} out, so nothing counts against {them}"
         elif one is Word.ORPHANED:
-            why = f": {unreached_page_reason(result.reasons, them)}, which says nothing"
+            why = (
+                f": {unreached_page_reason(result.reasons, them)}, so nothing counts against {them}"
+            )
         listed = summary_command_line(
             command, data_dir, f"{which}--source {shlex.quote(run.source.name)}"
         )
+        found = f"{report_noun(count, 'page')} {one.word}"
         if before:  # the command lists by word
-            them += f", with {before:,} of earlier runs"
-        output.say(f"{report_noun(count, 'page')} {one.word}{why}; to list {them}:", command=listed)
+            found, them = f"{found} in this run, {before:,} in earlier ones", "them"
+        output.say(f"{found}{why}. List {them}:", command=listed)
 
 
 def _print_unchanged(output: Output, result: RunResult, ways: set[bool]) -> None:
@@ -227,14 +235,14 @@ def _print_unchanged(output: Output, result: RunResult, ways: set[bool]) -> None
         if same == asked > 0:
             by, what = ("listing or a 304", "page") if False in ways else ("listing", "file")
             pages = report_noun(same, what)
-            output.say(f"Nothing changed: the {by} confirms {pages}, no content was written.")
+            output.say(f"Nothing changed: the {by} confirms {pages}; no content was written.")
         return
     if asked == same == 1:
-        output.say("Nothing changed: the only page answered 304, no content was written.")
+        output.say("Nothing changed: the only page returned 304; no content was written.")
     elif same:
         share = f"all {asked:,}" if same == asked else f"{same:,} of {asked:,}"
         what = "pages and sitemaps" if result.sitemaps else "pages"
-        output.say(f"Nothing changed: {share} {what} answered 304, no content was written.")
+        output.say(f"Nothing changed: {share} {what} returned 304; no content was written.")
 
 
 def _print_snapshots(output: Output, progress: RunCounters) -> None:
@@ -244,18 +252,18 @@ def _print_snapshots(output: Output, progress: RunCounters) -> None:
         (
             "not extracted again:",
             progress.unread,
-            "the store of their snapshots went away; the next run reads them, or fetches them"
-            " whole if it is still away",
+            "the snapshot store could not be reached; the next run reads them again, or "
+            "downloads them if it is still away",
         ),
         (
             "not extracted again:",
             progress.lost,
-            "their snapshots are missing or damaged; they are fetched whole when their turn comes",
+            "their snapshots are missing or damaged; they are downloaded again at their next visit",
         ),
         (
             "no snapshot stored:",
             progress.not_stored,
-            f"the store took none; when it does, crawl once with {force}",
+            f"the snapshot store could not be written to; once it can, crawl once with {force}",
         ),
     )
     for what, count, why in failures:
@@ -267,15 +275,15 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
     """Print which removals were made, withheld or refused, with the command that goes on."""
     for note in result.notes:
         kind = note.partition(":")[0]
-        what = _NOTED.get(kind, "not believed")
+        what = _NOTED.get(kind, "not used")
         meant = NOTES.get(kind, "").format(program=program_name())
         output.say(f"[yellow]{what}:[/] {escape(note)} ({meant})")
     if result.removed:
         undo = summary_command_line("undo", data_dir, str(result.no))
         back = f"{'it' if result.removed == 1 else 'them'} back"
         if moved := result.own_counts.get(Word.MOVED.word, 0):
-            back += f", with the old addresses of {report_noun(moved, 'renamed file')}"
-        output.say(f"{result.removed:,} removed; to bring {back}:", command=undo)
+            back += f", including the old addresses of {report_noun(moved, 'renamed file')}"
+        output.say(f"{result.removed:,} removed. To bring {back}:", command=undo)
     if result.withheld:
         share, count = run.options.sweep_max_ratio, run.options.sweep_min_count
         listed = summary_command_line(
@@ -287,18 +295,18 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
         verb = "is" if result.withheld == 1 else "are"
         them = "it" if result.withheld == 1 else "them"
         why = (
-            f"a sweep takes no more than {share:.0%} of a source's pages and {count} of them, and"
-            " never half of them or the last ones"
+            f"one run removes at most {share:.0%} of a source's pages and {count} of "
+            "them, and never half or all of them"
         )
         if any(note.startswith("trimmed:") for note in result.notes):
-            why = "the listing is trimmed"
+            why = "the listing may lack items that the app cannot see"
         withheld = report_noun(result.withheld, "removal")
         output.say(f"[yellow]{withheld} {verb} withheld:[/] {why}")
         output.say(f"  look at {them}:", command=listed, indent=4)
         if result.complete or not run.source.traits.is_listed:
             output.say(f"  remove {them}:", command=approved, gap=3, indent=4)
         else:  # what the listing did not see may be there
-            output.say(f"  to remove {them}, let a run be complete first", indent=4)
+            output.say(f"  {them} can be removed once a run is complete", indent=4)
 
 
 def _size(count: int) -> str:

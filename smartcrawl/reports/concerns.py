@@ -18,14 +18,18 @@ from smartcrawl.rules.seal import NOT_DUE, seed_led_to
 MANY_ERRORS: Final = 0.1  #: share of pages whose last visit failed that is a concern
 #: Counts that are a concern unless they are 0, and the command that lists or resolves it.
 LOOKS: Final = (
-    ("withheld", "withheld: removals that wait for approval", ("orphans",)),
-    ("lost", "lost: held, and answered with an error that speaks of the page", ("deltamerge",)),
-    ("orphans", "orphaned: no link leads there any more, or they are left out", ("orphans",)),
-    ("without_text", "without text: only a script would write it", ("registry", "--no-text")),
+    ("withheld", "withheld: removals waiting for approval", ("orphans",)),
+    ("lost", "lost: now returns an error; the last good copy is still searchable", ("deltamerge",)),
+    ("orphans", "orphaned: no link to it any more, or left out of the crawl", ("orphans",)),
+    (
+        "without_text",
+        "without text, perhaps because scripts write it in the browser",
+        ("registry", "--no-text"),
+    ),
 )
 #: The words where a listing says which pages exist.
 LISTED_LOOKS: Final = {
-    "orphans": "orphaned: no listing and no link has them any more, or they are left out",
+    "orphans": "orphaned: in no listing and linked nowhere any more, or left out of the crawl",
     "without_text": "without text",
 }
 
@@ -47,14 +51,14 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
     reasons = [] if run is None else [r for r in run.reasons if not r.startswith(f"{NOT_DUE}:")]
     if status.is_vanished:
         yield Concern(
-            "it is declared no more: its pages stay searchable and are neither visited nor removed;"
-            " declare it again, or",
+            "no longer declared: its pages stay searchable, but are neither refreshed "
+            "nor removed. Declare it again, or remove it:",
             ("forget", *only),
         )
     if status.is_wrong:
         yield Concern(
-            "its table in sources.toml has a mistake: its pages stay searchable and are neither"
-            " visited nor removed until that is corrected"
+            "its table in sources.toml has a mistake: its pages stay searchable, but are "
+            "neither refreshed nor removed until you correct it"
         )
     for reason in reasons:
         assert run is not None, "it has the reasons"
@@ -63,7 +67,7 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
         crawl = () if led is None else tuple(program_crawl_line(led).split(" ")[1:])
         yield Concern(f"not complete: {why}", crawl)
     if status.completed_at is None:
-        yield Concern("no run was complete yet, so that orphaned pages cannot be recognized")
+        yield Concern("no run was complete yet, so orphaned pages cannot be found")
     elif (
         run is not None
         and run.no != status.complete_run
@@ -72,9 +76,7 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
         age = report_time_span(now - status.completed_at)
         yield Concern(f"the last complete run was {status.complete_run}, {age} ago")
     if (counts.error_rate or 0) > MANY_ERRORS:
-        text = (
-            f"{reported_percent(counts.error_rate)} of the pages failed when they were visited last"
-        )
+        text = f"{reported_percent(counts.error_rate)} of the pages failed at their last visit"
         yield Concern(text, ("registry", "--status", "error", *only))
     if (status.ages.most or 0) > longest:
         oldest = report_time_span(status.ages.most)
@@ -100,8 +102,8 @@ def _vector_concerns(counts: VectorCounts, only: tuple[str, str]) -> Iterator[Co
     if counts.may_ask_again:
         why = refused_reasons_text(counts.reasons)
         yield Concern(
-            f"{report_noun(counts.refused, 'chunk')} refused by the embedder ({why}), and not found"
-            " by meaning",
+            f"{report_noun(counts.refused, 'chunk')} refused by the embedder ({why}), so "
+            "a search by meaning does not find them",
             ("embed", "--refused", *only),
         )
 
@@ -141,9 +143,9 @@ def status_report_verdict(status: SourceStatus, now: int, *, longest: int) -> St
 
 def _stale(status: SourceStatus, longest: int) -> str | None:
     if status.is_vanished:
-        return "it is declared no more, and no run visits it"
+        return "no longer declared, so no run visits it"
     if status.is_wrong:
-        return "its table has a mistake, and no run visits it"
+        return "its table in sources.toml has a mistake, so no run visits it"
     if status.ages.most is None:
         return "nothing is stored"
     if status.ages.most > longest:
@@ -154,7 +156,7 @@ def _stale(status: SourceStatus, longest: int) -> str | None:
 def _incomplete(status: SourceStatus, now: int, longest: int) -> str | None:
     run = status.last_run
     if status.completed_at is None:
-        return "no run was"
+        return "no run was complete yet"
     if run is None or run.no == status.complete_run:
         return None
     if run.finished_at is None:

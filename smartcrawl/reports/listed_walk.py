@@ -28,8 +28,8 @@ SELECT r.no, r.etag, coalesce(r.content_length, 0),
        {unread_etag_sql(":extraction")}, coalesce(r.unread_length, 0)
   FROM record r JOIN state s USING (no) WHERE r.source = :source
 """
-_UNCHANGED = "it did not change"
-_NO_VALIDATOR = "its listing has no validator that can be trusted"
+_UNCHANGED = "unchanged"
+_NO_VALIDATOR = "no reliable validator in the listing"
 
 
 class _Stored(NamedTuple):
@@ -119,13 +119,13 @@ class ListedWalkReport(WalkReport):
         if why is not None:
             return why
         if self.today.extraction(entry) is not Extraction.STANDS:
-            return "it was extracted with other settings"
+            return "extracted with other settings"
         if stored.is_noted or entry.lost_count or entry.status != Status.INDEXED:
-            return "its last visit found a fault"
+            return "failed at its last visit"
         if found.validator is None:
             return _NO_VALIDATOR
         check = source_entry_check(stored.etag, stored.length, found, is_hash=is_hash)
-        return None if check is Check.SKIP else "its validator or its size is another"
+        return None if check is Check.SKIP else "its validator or size changed"
 
     def reason_without_validators(self, entry: ReportedRecord) -> str | None:
         """Return why a file would be read, or why a page is requested without validators."""
@@ -139,15 +139,15 @@ class ListedWalkReport(WalkReport):
             return WalkReport.skipped(self, entry)
         if entry.no in self.asked:
             return None if entry.no in self.read else _UNCHANGED
-        return "it is out of scope" if self._outside(entry) else "it is not in the listing"
+        return "out of scope" if self._outside(entry) else "not in the listing"
 
     @property
     def cut_reason(self) -> str | None:
         """Reason why the run would be incomplete, or None; then no absence would count."""
         if self.problems:
             return (
-                f"not listed: {', '.join(self.problems)}: the run is incomplete, and nothing that"
-                " the listing lacks is removed"
+                f"cannot be listed: {', '.join(self.problems)}. The run would be "
+                "incomplete, and nothing is removed for missing from the listing"
             )
         return WalkReport.limit_reason(self)
 

@@ -80,7 +80,7 @@ def _of_library(
     pages = sum(entry.standing > 0 for entry in entries)
     found = unknown | {
         "source": source.name,
-        "note": f"a library is listed by a crawl: {line} --dry-run",
+        "note": f"a library can only be listed online: {line} --dry-run",
         "known": len(entries),
         "guard": {"withholds": None, "removals": None, "pages": pages},
         "withheld": _waiting_data(waiting, limit),
@@ -150,9 +150,7 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
         for number, reason in why.items()
     ]
     if walk.is_listed:
-        asked += [
-            {"url": url, "conditional": False, "why": "it is new"} for url in sorted(walk.new)
-        ]
+        asked += [{"url": url, "conditional": False, "why": "new"} for url in sorted(walk.new)]
     plain = Counter(reason for reason in why.values() if reason is not None)
     skipped = [(entry, reason) for entry in entries.values() if (reason := walk.skipped(entry))]
     failed, removals = [], []
@@ -198,9 +196,12 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
 def _note(walk: WalkReport) -> str | None:
     if walk.source is None and walk.without == WRONG_TABLE:
         return (
-            "its table in sources.toml has a mistake: until that is corrected it stays searchable,"
-            " is not crawled and never swept"
+            "its table in sources.toml has a mistake: until you correct it, its pages "
+            "stay searchable, but are neither refreshed nor removed"
         )
     if walk.source is None:
-        return "not in sources.toml any more: it stays searchable, is not crawled and never swept"
+        return (
+            "no longer in sources.toml: its pages stay searchable, but are neither refreshed "
+            "nor removed"
+        )
     return walk.cut_reason

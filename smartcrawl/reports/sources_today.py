@@ -20,7 +20,7 @@ from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 from smartcrawl.sources.site import SiteSource
 
 #: Why no run takes a source.
-NOT_DECLARED: Final = "its source is not in sources.toml any more"
+NOT_DECLARED: Final = "its source is no longer in sources.toml"
 WRONG_TABLE: Final = "the table of its source in sources.toml has a mistake"
 
 _KIND = "SELECT kind FROM source WHERE name = ?"

@@ -64,7 +64,7 @@ class StoredRobotsReport:
         found = self.answer(url)
         if found is None or found[0] is None or found[0].allowed:
             return None
-        return f"robots.txt forbids it by {found[0].rule!r} in line {found[0].line}"
+        return f"disallowed by robots.txt, line {found[0].line}: {found[0].rule!r}"
 
     def failure(self, url: str) -> tuple[str, int] | None:
         """Return (reason, time) of the last failed request, if it was later than the copy.

@@ -74,10 +74,13 @@ def _meaning(lacking: UnlistedParts, entry: ReportedRecord | None, url: str) -> 
     """Return the meaning of the failed parts for one address."""
     within = lacking.holds(url)
     if entry is None or entry.standing == Standing.BARE:
-        where = "this address is in such a part" if within else "this address is in no such part"
-        return f"{where}; a run reads it when a listing has it"
+        where = "this address is in one of them" if within else "this address is in none of them"
+        return f"{where}; a run reads it once a listing contains it"
     if not entry.pinned and max(entry.seen_run, entry.reached_run) >= lacking.run:
-        return "this page was listed, so that the failed part does not concern it"
+        return "this page was listed, so the failed part does not affect it"
     if within:
-        return "this page is in a part that was not listed: it may exist, and is not removed"
-    return "this page was not listed, and stays until a listing without a failed part lacks it"
+        return (
+            "this page is in a part that could not be listed; it may still exist, so it is "
+            "not removed"
+        )
+    return "this page was not listed; it stays until a complete listing lacks it"

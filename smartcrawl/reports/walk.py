@@ -155,14 +155,14 @@ class WalkReport:
         if self.source is None:
             return self.without
         if entry.no in self.refused:
-            return "robots.txt forbids it"
+            return "disallowed by robots.txt"
         if entry.no in self._beyond:
-            return f"it is deeper than DEPTH_LIMIT={self._depths.ordered} of this run"
+            return f"deeper than DEPTH_LIMIT={self._depths.ordered} of this run"
         if self._outside(entry):
-            return "it is out of scope"
+            return "out of scope"
         if entry.no in self._behind_refused(self.source):
-            return "robots.txt forbids the pages that lead to it"
-        return "no link leads to it"
+            return "robots.txt disallows the pages that link to it"
+        return "no page links to it"
 
     def _behind_refused(self, source: Source) -> set[int]:
         """Return the pages that are not reached, but are behind those that robots.txt forbids."""
@@ -206,14 +206,14 @@ class WalkReport:
         """Return that a limit would leave pages unvisited; None if none would."""
         if not (self._beyond.issubset(self.asked) and self._beyond_new <= self.new):
             return (
-                f"DEPTH_LIMIT={self._depths.ordered} of this run leaves pages unasked: nothing"
-                " that it does not reach is removed"
+                f"DEPTH_LIMIT={self._depths.ordered} leaves deeper pages out of this run; "
+                "none of them is removed"
             )
         if self.source is None or not 0 < self.source.max_pages < self._asks():
             return None
         return (
-            f"max_pages {self.source.max_pages} leaves pages unasked: the run is incomplete, and"
-            " nothing that it does not reach is removed"
+            f"max_pages={self.source.max_pages} ends the run early; it would be "
+            "incomplete, and no page is removed for not being reached"
         )
 
     def _asks(self) -> int:

@@ -67,14 +67,14 @@ STORY_KEYS = (
 
 _DONE = {
     Action.INDEX: "its content was indexed",
-    Action.LIST: "its links were kept, and no content",
+    Action.LIST: "its links were stored, but not its content",
     Action.TOUCH: "nothing changed, so nothing was written",
-    Action.NOTE: "the answer was noted; there was nothing to protect",
-    Action.HOLD: "the answer was noted; the stored page stays, and stays searchable",
+    Action.NOTE: "the response was recorded; nothing is stored of the page",
+    Action.HOLD: "the response was recorded; the stored page stays searchable",
 }
 
 
-_LINKS_HELD = "the answer was noted; the stored links stay"
+_LINKS_HELD = "the response was recorded; the stored links stay"
 
 
 class Stories:
@@ -225,15 +225,17 @@ class Stories:
             text = f"removed: {last['rule']}" if is_removed else str(last["detail"])
             return _decided(text, last["run"], last["at"])
         if word is None:
-            return _decided("it was not visited yet", None, None)
+            return _decided("not visited yet", None, None)
         unasked = _UNLISTED if is_listed else _UNASKED
         if entry.visited_run < entry.reached_run or word is Word.ORPHANED:
             run = reported_last_settled(self._connection, page.source_no)
             most = ordered_depth(reported_reasons(self._connection, run))
             if word is Word.ORPHANED and most is not None and entry.depth > most:
                 links = report_noun(entry.depth, "link")
-                text = f"left out by order: it is {links} from a seed, and the run went no deeper"
-                return _decided(f"{text} than {most}; it does not age by that", run, None)
+                text = f"{links} from a seed, and the run was ordered to go no deeper"
+                return _decided(
+                    f"{text} than {most}; this does not count towards its removal", run, None
+                )
             if word is Word.ORPHANED and leading and not is_listed:
                 text = f"{self._unfollowed(page.source, leading)}; {_STAYS}"
                 return _decided(text, run, None)
@@ -244,7 +246,7 @@ class Stories:
         if word is Word.EXCLUDED and last["run"] > run and last.get("detail") == OUT_OF_SCOPE:
             return _decided(unasked[word], last["run"], last["at"])
         if outcome is None:
-            return _decided(f"{word.word}; its history says why", run, visited)
+            return _decided(f"{word.word}; its history below says why", run, visited)
         before = {
             Word.NEW: Standing.BARE,
             Word.MOVED: Standing.BARE,
@@ -263,9 +265,11 @@ class Stories:
         """Return why no run reached a page to which stored links lead."""
         robots = self._robots.of(source)
         if self._robots.is_obeyed(source) and all(map(robots.forbids, leading)):
-            them = "the page that links" if len(leading) == 1 else "the pages that link"
-            return f"no seed led to it, and robots.txt forbids {them} to it"
-        return "no seed and no link that the run followed led to it"
+            them = "the page" if len(leading) == 1 else "the pages"
+            return (
+                f"the last run reached it from no seed: robots.txt disallows {them} that link to it"
+            )
+        return "the last run found no link to it"
 
     def _request(
         self, entry: ReportedRecord, record: dict[str, Any], source: Source | None
@@ -394,14 +398,14 @@ class Stories:
         if source is None:
             text = f"none: {reason_without_source(self._declared, page.source)}"
         elif not source.scope.allows(entry.url):
-            text = "none: it is out of scope"
+            text = "none: out of scope"
         elif entry.pinned:
-            text = "in every run: it is pinned"
+            text = "in every run, because it is pinned"
         elif running and entry.visited_run < entry.reached_run == last_run:
-            text = "in the run that is open"
+            text = "in the current run"
         elif max(entry.reached_run, entry.seen_run) < past.last or entry.word == Word.ORPHANED:
             is_listed = source.lists(entry.url)
-            again = "the listing has it" if is_listed else "a link leads there"
+            again = "the listing contains it" if is_listed else "a page links to it"
             text = f"none, unless {again} again"
         else:
             is_listed = source.lists(entry.url)
@@ -423,14 +427,14 @@ def _decided(
 
 _STAYS = "the stored page stays for now"
 _UNASKED = {
-    Word.ORPHANED: f"no seed and no link led to it; {_STAYS}",
-    Word.SKIPPED: "it was reached, and not visited before the run ended",
-    Word.EXCLUDED: "it is out of scope, so it was not asked",
+    Word.ORPHANED: f"the last run found no link to it; {_STAYS}",
+    Word.SKIPPED: "a link to it was found, but the run ended before visiting it",
+    Word.EXCLUDED: "out of scope, so it was not requested",
 }
 _UNLISTED = {
-    Word.ORPHANED: f"it was not in the listing; {_STAYS}",
-    Word.SKIPPED: "it was in the listing, and not read before the run ended",
-    Word.EXCLUDED: "it is out of scope, so it was not read",
+    Word.ORPHANED: f"not in the listing; {_STAYS}",
+    Word.SKIPPED: "listed, but the run ended before reading it",
+    Word.EXCLUDED: "out of scope, so it was not read",
 }
 _HELD = {
     Standing.BARE: "nothing is stored",

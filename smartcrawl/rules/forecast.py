@@ -71,26 +71,26 @@ class ForecastWay:
         kind = "complete run" if self.complete else "run"
         more = "more " if self.current else ""
         if self.runs == 1:
-            return f"1 {more}{kind} that {_singular(self.finds)}"
+            return f"1 {more}{kind} {_singular(self.finds)}"
         row = "" if self.current else " in a row"
-        return f"{self.runs} {more}{kind}s{row} that {self.finds}"
+        return f"{self.runs} {more}{kind}s{row} {self.finds}"
 
 
-_SINGULAR: Final = {"find": "finds", "do": "does", "leave": "leaves"}
+_SINGULAR: Final = {"find": "finds", "get": "gets", "do": "does", "leave": "leaves"}
 
 
 def _singular(text: str) -> str:
     """Return the words for several runs in the singular.
 
-    >>> _singular("find 404"), _singular("do not reach it")
-    ('finds 404', 'does not reach it')
+    >>> _singular("get 404"), _singular("do not list it")
+    ('gets 404', 'does not list it')
     """
     verb, _, rest = text.partition(" ")
     return f"{_SINGULAR[verb]} {rest}"
 
 
 _RESTS: Final = {
-    Finding.MOVED: (RemovalRule.REDIRECT, "find its redirect to lead to an indexed page"),
+    Finding.MOVED: (RemovalRule.REDIRECT, "find that it redirects to an indexed page"),
     Finding.NOT_ACCEPTABLE: (RemovalRule.NOT_ACCEPTABLE, "find that it must not be indexed"),
     Finding.CANONICAL: (RemovalRule.CANONICAL, "find its canonical page indexed"),
 }
@@ -167,7 +167,7 @@ def _gone(facts: Facts, policy: Policy) -> ForecastWay:
     return ForecastWay(
         RemovalRule.GONE,
         max(1, policy.lost_threshold - count),
-        f"find {facts.http_status if current else _listed(policy)}{nevertheless}",
+        f"get {facts.http_status if current else _listed(policy)}{nevertheless}",
         complete=False,
         current=current,
         earliest=_earliest(since, policy.lost_min_age),
@@ -191,7 +191,7 @@ def _absent(facts: Facts, policy: Policy, *, at_once: bool) -> ForecastWay:
     return ForecastWay(
         RemovalRule.EXCLUDED if excluded else RemovalRule.ORPHAN,
         runs,
-        "leave it out" if excluded else "do not reach it",
+        "leave it out" if excluded else "find no link to it",
         complete=not at_once,
         current=current,
         earliest=_earliest(facts.absent_since, age),
@@ -205,7 +205,7 @@ def _earliest(since: int | None, age: int) -> int | None:
 
 def _listed(policy: Policy) -> str:
     if policy.purge_statuses is None:
-        return "an error that counts"
+        return "an error that counts towards removal"
     return " or ".join(str(status) for status in sorted(policy.purge_statuses))
 
 
@@ -258,23 +258,23 @@ def reason_without_validators(
 ) -> str | None:
     """Return the reason why the next request for a page has no validators; None when it has some.
 
-    ``unconfirmed``: its last 304 named another version than the one that was asked about.
+    ``unconfirmed``: its last 304 response named another version than the one that was asked about.
     ``is_listed``: its validators are those of a listing.
 
     Source: RP-05, R0-38; ADR 130.
     """
     if standing is Standing.BARE:
-        return "no copy of it is stored"
+        return "no copy is stored"
     if ordered:
-        return "it was ordered to be indexed anew"
+        return "reindexing was ordered"
     if extraction is Extraction.WHOLE:
-        return "it was extracted with other settings"
+        return "extracted with other settings"
     if not validators:
         if is_listed:
-            return "its listing had no validator that can be trusted"
-        return "no validator that can be trusted is stored"
+            return "no reliable validator in the listing"
+        return "no reliable validator is stored"
     if not believed:
-        return "the validators of its server are not believed"
+        return "the validators of its server are unreliable"
     if unconfirmed:
-        return "its last 304 named another version"
+        return "its last 304 response named another version"
     return None

@@ -21,9 +21,9 @@ def warn_of_other_run_start(
     left = left_out_start_rows(connection, last_start_rows(connection, source.name, run), given)
     if left:
         logger.warning(
-            "%s was started from %s before, and is from %s now: pages that only the former"
-            " leads to will age and be removed; to keep both, declare the source in %s with"
-            " both as seeds, to go back, start it from the former again",
+            "The start page of %s changed from %s to %s. Pages linked only from the old "
+            "one will be removed. To keep both, declare the source in %s and list both "
+            "as seeds; to go back, crawl the old one again",
             source.name,
             ", ".join(redacted_text(start.url) for start in left),
             ", ".join(map(redacted_text, source.starts)),

@@ -211,7 +211,7 @@ def test_orphans_are_listed_and_nothing_is_changed(orphaned: World):
 
     assert list(row) == keys("orphans", "key")
     assert (row["url"], row["rule"], row["orphanAge"]) == (f"{SITE}/b", "orphan", 1)
-    assert (row["why"], row["removable"]) == ("no link leads to it", True)
+    assert (row["why"], row["removable"]) == ("no page links to it", True)
     assert row["withheldRun"] is row["stays"] is None
     assert f"{SITE}/b" in shown
     assert orphaned.tables() == before
@@ -820,7 +820,7 @@ def test_status_tells_which_source_is_declared_no_more(world: World):
 
     assert [verdict["fresh"] for verdict in there] == [True]
     assert (gone["fresh"], gone["complete"], gone["healthy"]) == (False, True, True)
-    assert "it is declared no more, and no run visits it" in gone["text"]
+    assert "no longer declared, so no run visits it" in gone["text"]
     assert "scrapy forget --source docs" in told
     world.declare("[sources.docs\n")
     assert world.json("status")["verdicts"][0]["fresh"]  # a crawl says what is wrong there
@@ -1036,8 +1036,8 @@ def test_why_of_an_indexed_page(orphaned: World):
     assert story["linksIn"] == {"count": 1, "shown": [f"{SITE}/"]}
     assert way(story) is None
     assert [one["text"] for one in story["removal"]] == [
-        "3 runs in a row that find 404 or 410",
-        "3 complete runs in a row that do not reach it",
+        "3 runs in a row get 404 or 410",
+        "3 complete runs in a row find no link to it",
     ]
     assert story["nextVisit"]["text"] == "in the next run that reaches it"
     assert (story["scope"], story["robots"]) == (
@@ -1063,17 +1063,17 @@ def test_why_tells_the_links_of_a_page(orphaned: World):
     story = orphaned.story("/")["linksOut"]["shown"]
     assert [one["inScope"] for one in story] == [True, False]
     assert orphaned.story("/c")["scope"]["why"] == "one of excluded_patterns matches it"
-    assert orphaned.story("/c")["nextVisit"]["text"] == "none: it is out of scope"
+    assert orphaned.story("/c")["nextVisit"]["text"] == "none: out of scope"
 
 
 def test_why_of_a_lost_page(orphaned: World):
     story = orphaned.story("/c")
 
     assert story["decision"]["text"] == (
-        "not_found where content is stored: hold, lost;"
-        " the answer was noted; the stored page stays, and stays searchable"
+        "not_found where content is stored: hold, lost; the response was recorded; the "
+        "stored page stays searchable"
     )
-    assert way(story) == "2 more runs that find 404"
+    assert way(story) == "2 more runs get 404"
     assert [(e["event"], e["run"]) for e in story["history"]] == [("discovered", 1), ("changed", 2)]
     assert story["history"][1]["httpStatusCode"] == 404
 
@@ -1081,15 +1081,15 @@ def test_why_of_a_lost_page(orphaned: World):
 @pytest.mark.covers("R4-07")
 def test_why_of_an_orphan_and_of_one_that_was_lost_before(orphaned: World):
     story = orphaned.story("/b")
-    assert way(story) == "2 more complete runs that do not reach it"
+    assert way(story) == "2 more complete runs find no link to it"
     assert story["decision"]["run"] == 2
-    assert story["decision"]["text"].startswith("no seed and no link led to it")
-    assert story["nextVisit"]["text"] == "none, unless a link leads there again"
+    assert story["decision"]["text"].startswith("the last run found no link to it")
+    assert story["nextVisit"]["text"] == "none, unless a page links to it again"
 
     orphaned.crawl({"/": True, "/a": True}, now=LATER)
 
-    assert way(orphaned.story("/b")) == "1 more complete run that does not reach it"
-    assert way(orphaned.story("/c")) == "1 more complete run that does not reach it"
+    assert way(orphaned.story("/b")) == "1 more complete run finds no link to it"
+    assert way(orphaned.story("/c")) == "1 more complete run finds no link to it"
 
 
 def test_why_tells_the_earliest_time_when_an_age_is_set(orphaned: World):
@@ -1098,9 +1098,9 @@ def test_why_tells_the_earliest_time_when_an_age_is_set(orphaned: World):
 
     assert (lost["notBefore"], lost["minAgeSeconds"]) == ("2025-06-15T17:06:40Z", 3600)
     shown = orphaned.run("why", f"{SITE}/c", "-s", "LOST_MIN_AGE=3600").out
-    assert "2 more runs that find 404 (gone), not before 2025-06-15T17:06:40Z" in shown
+    assert "2 more runs get 404 (gone), not before 2025-06-15T17:06:40Z" in shown
     shown = orphaned.run("why", f"{SITE}/a", "-s", "LOST_MIN_AGE=3600").out
-    assert "that find 404 or 410 (gone), not before 3600 s after the first" in shown
+    assert "get 404 or 410 (gone), and at least 3600 s after the first" in shown
 
 
 def _redirect(world: World, path: str, to: str) -> None:
@@ -1122,7 +1122,7 @@ def test_why_of_a_redirect_before_and_after_its_content_went(world: World):
     world.crawl({"/": True, "/b": True, "/c": True}, seal=False)
     _redirect(world, "/a", "/b")
     waiting = world.story("/a")
-    assert way(waiting) == "1 more run that finds its redirect to lead to an indexed page"
+    assert way(waiting) == "1 more run finds that it redirects to an indexed page"
     assert waiting["redirects"] == [f"{SITE}/a", f"{SITE}/b"]
     world.desk.seal()
 
@@ -1131,7 +1131,7 @@ def test_why_of_a_redirect_before_and_after_its_content_went(world: World):
     assert (story["standing"], story["removal"]) == ("bare", [])
     assert story["decision"]["text"] == "removed: redirect"
     assert story["history"][-1]["found"]["target"] == f"{SITE}/b"
-    assert story["request"]["why"] == "no copy of it is stored"
+    assert story["request"]["why"] == "no copy is stored"
     assert world.story("/b")["linksIn"]["shown"] == [f"{SITE}/", f"{SITE}/a"]
 
 
@@ -1147,7 +1147,7 @@ def test_why_of_an_alias(world: World):
             f"{SITE}/a", "words of a, again", canonical_no=number, document_fields=document_fields
         )
     )
-    assert way(world.story("/a")) == "1 more run that finds its canonical page indexed"
+    assert way(world.story("/a")) == "1 more run finds its canonical page indexed"
     desk.seal()
 
     story = world.story("/a")
@@ -1180,7 +1180,7 @@ def test_why_of_an_excluded_page_and_the_robots_copy(world: World):
     story = world.story("/c")
 
     assert story["decision"]["outcome"] == "excluded"
-    assert way(story) == "2 more complete runs that leave it out"
+    assert way(story) == "2 more complete runs leave it out"
     at = {"status": 200, "fetchedAt": "2025-06-15T15:06:40Z", "obeyed": True}
     at |= {"error": None, "failedAt": None}
     rule = {"rule": "Disallow: /c", "line": 2, "agent": "*", "isRobotsTxt": True}
@@ -1188,7 +1188,7 @@ def test_why_of_an_excluded_page_and_the_robots_copy(world: World):
     none = {"rule": None, "line": None, "agent": None, "isRobotsTxt": True}
     assert world.story("/a")["robots"] == {"allowed": True} | none | at
     remove = world.json("why", f"{SITE}/c", "-s", "OUT_OF_SCOPE_POLICY=remove")["records"][0]
-    assert way(remove) == "1 more run that leaves it out"
+    assert way(remove) == "1 more run leaves it out"
 
 
 def test_why_of_what_left_the_scope(world: World):
@@ -1198,7 +1198,7 @@ def test_why_of_what_left_the_scope(world: World):
 
     decision = world.story("/c")["decision"]
 
-    assert (decision["run"], decision["text"]) == (2, "it is out of scope, so it was not asked")
+    assert (decision["run"], decision["text"]) == (2, "out of scope, so it was not requested")
     world.desk.closing = closing()
     world.crawl({"/": True, "/a": True, "/b": True, "/c": None}, now=LATER)
     decision = world.story("/c")["decision"]
@@ -1226,8 +1226,8 @@ def test_why_of_a_tombstone(orphaned: World):
     last = story["history"][-1]
     assert (last["event"], last["rule"], last["restorable"]) == ("removed", "gone", True)
     assert last["found"] == {"status": 404, "lostCount": 1, "goneCount": 1}
-    assert "scrapy undo 2 brings it back" in shown
-    assert "nothing: there is no stored page to remove" in shown
+    assert "to bring it back: scrapy undo 2" in shown
+    assert "nothing stored, so nothing to remove" in shown
 
     orphaned.run("undo", "2")
     story = orphaned.story("/c")
@@ -1244,7 +1244,7 @@ def test_why_of_a_removed_page_that_is_still_gone_counts_nothing(orphaned: World
     assert orphaned.story("/c")["record"]["goneCount"] == 1
     shown = orphaned.run("why", f"{SITE}/c").out
     assert "counts" not in shown
-    assert "nothing: there is no stored page to remove" in shown
+    assert "nothing stored, so nothing to remove" in shown
 
 
 def test_why_names_a_robots_txt_that_is_a_web_page(world: World):
@@ -1257,7 +1257,7 @@ def test_why_names_a_robots_txt_that_is_a_web_page(world: World):
     robots = world.story("/a")["robots"]
 
     assert (robots["allowed"], robots["isRobotsTxt"], robots["rule"]) == (True, False, None)
-    assert "it is no robots.txt, such as a web page, so there are no rules" in world.run(
+    assert "the file is not a robots.txt (perhaps a web page), so there are no rules" in world.run(
         "why", f"{SITE}/a"
     ).out.replace("\n             ", " ")
 
@@ -1276,14 +1276,17 @@ def test_a_page_behind_one_that_robots_txt_forbids_is_told_so(world: World):
         return str(world.story(path)["decision"]["text"])
 
     stays = "the stored page stays for now"
-    forbidden = f"no seed led to it, and robots.txt forbids the page that links to it; {stays}"
+    forbidden = (
+        "the last run reached it from no seed: robots.txt disallows the page that link to "
+        f"it; {stays}"
+    )
     assert decided("/b") == forbidden
-    assert decided("/c") == f"no seed and no link that the run followed led to it; {stays}"
+    assert decided("/c") == f"the last run found no link to it; {stays}"
     assert world.plan()["skips"] == {
-        "robots.txt forbids it": 1, "robots.txt forbids the pages that lead to it": 2,
+        "disallowed by robots.txt": 1, "robots.txt disallows the pages that link to it": 2,
     }  # fmt: skip
     world.crawl({"/": True}, {"/": []}, now=LATER)
-    assert world.plan()["skips"] == {"no link leads to it": 3}
+    assert world.plan()["skips"] == {"no page links to it": 3}
 
 
 def test_a_table_with_a_mistake_is_named_and_its_source_shown(orphaned: World):
@@ -1296,7 +1299,9 @@ def test_a_table_with_a_mistake_is_named_and_its_source_shown(orphaned: World):
     printed = orphaned.run("status", "--format", "json")
     assert re.search(problems, printed.err, re.DOTALL)
     (verdict,) = json.loads(printed.out)["verdicts"]
-    assert verdict["text"].startswith("not fresh: its table has a mistake, and no run visits it;")
+    assert verdict["text"].startswith(
+        "not fresh: its table in sources.toml has a mistake, so no run visits it;"
+    )
     shown = " ".join(orphaned.run("status", "--details").out.split())
     assert "look at its table in sources.toml has a mistake: its pages stay searchable" in shown
 
@@ -1304,7 +1309,7 @@ def test_a_table_with_a_mistake_is_named_and_its_source_shown(orphaned: World):
     assert re.search(problems, printed.err, re.DOTALL)
     docs, new = json.loads(printed.out)
     assert (docs["source"], new["source"]) == ("docs", "next")
-    assert docs["note"].startswith("its table in sources.toml has a mistake: until that")
+    assert docs["note"].startswith("its table in sources.toml has a mistake: until you")
     assert docs["skips"] == {"the table of its source in sources.toml has a mistake": 4}
     assert (docs["asks"], docs["removes"], new["note"]) == (0, {}, docs["note"])
     assert "[sources.next]" not in orphaned.run("plan", "--source", "docs").err
@@ -1330,7 +1335,7 @@ def test_why_of_a_withheld_page_has_the_command_that_goes_on(withheld: World):
         "run": 2,
         "renewedRun": 2,
         "found": {
-            "why": "no link leads to it",
+            "why": "no page links to it",
             "completeRuns": 1,
             "lostCount": 0,
             "goneCount": 0,
@@ -1343,7 +1348,7 @@ def test_why_of_a_withheld_page_has_the_command_that_goes_on(withheld: World):
         "release": "scrapy orphans --approve 2 --max 1",
     }
     shown = withheld.run("why", f"{SITE}/a").out
-    assert "withheld by the guard; release it with: scrapy orphans --approve 2 --max 1" in shown
+    assert "(withheld by the guard). To approve: scrapy orphans --approve 2 --max 1" in shown
 
 
 def test_why_of_a_page_that_a_failed_look_holds(world: World):
@@ -1356,7 +1361,7 @@ def test_why_of_a_page_that_a_failed_look_holds(world: World):
 
     assert (proposal["heldByFailedLook"], proposal["release"]) == (True, None)
     shown = world.run("why", f"{SITE}/c").out
-    assert "held, because the look at it failed (503)" in shown
+    assert "kept, because the check before removal failed (503)" in shown
     (held,) = world.plan("-s", "ORPHAN_THRESHOLD=1")["heldByFailedLook"]["shown"]
     assert held == {"url": f"{SITE}/c", "probe": 503}
     assert world.plan("-s", "ORPHAN_THRESHOLD=1")["removes"] == {}
@@ -1370,9 +1375,9 @@ def test_why_of_a_page_that_a_run_has_still_to_ask(world: World):
 
     assert (story["record"]["status"], story["decision"]["text"]) == (
         "Pending",
-        "it was not visited yet",
+        "not visited yet",
     )
-    assert story["nextVisit"]["text"] == "in the run that is open"
+    assert story["nextVisit"]["text"] == "in the current run"
 
 
 def test_why_of_an_unknown_address(orphaned: World):
@@ -1383,9 +1388,9 @@ def test_why_of_an_unknown_address(orphaned: World):
     assert told["nearMisses"] == [f"{SITE}/b"]
     shown = orphaned.run("why", "https://a.example/b").out
     assert f"is not known (looked for {told['id']})" in shown
-    assert "It is in the scope of: docs" in shown
-    assert f"Known is: {SITE}/b" in shown
-    assert "It is in the scope of no source." in elsewhere
+    assert "It is in the scope of docs" in shown
+    assert f"Did you mean {SITE}/b?" in shown
+    assert "No source has it in its scope." in elsewhere
     assert "leaves it out" not in shown + elsewhere
 
 
@@ -1395,7 +1400,7 @@ def test_why_of_an_unknown_address_says_who_leaves_it_out_and_why(orphaned: Worl
     why = "files of type .zip are skipped"
     assert (told["inScopeOf"], told["refusedBy"]) == ([], [{"source": "docs", "why": why}])
     shown = orphaned.run("why", f"{SITE}/a.zip").out
-    assert "It is in the scope of no source.\ndocs leaves it out: files of type .zip" in shown
+    assert "No source has it in its scope.\ndocs leaves it out: files of type .zip" in shown
 
 
 def test_why_of_an_unknown_address_names_the_line_of_robots_txt_that_forbids_it(orphaned: World):
@@ -1410,14 +1415,14 @@ def test_why_of_an_unknown_address_names_the_line_of_robots_txt_that_forbids_it(
     free = " ".join(orphaned.run("why", f"{SITE}/public/x").out.split())
     dared = orphaned.json("why", f"{SITE}/private/x", "-s", "ROBOTSTXT_OBEY=0")
 
-    why = "robots.txt forbids it by 'Disallow: /private/' in line 2"
+    why = "disallowed by robots.txt, line 2: 'Disallow: /private/'"
     assert (answer["inScopeOf"], answer["refusedBy"]) == (
         ["docs"],
         [{"source": "docs", "why": why}],
     )
-    assert f"It is in the scope of: docs. docs leaves it out: {why}." in shown
+    assert f"It is in the scope of docs. docs leaves it out: {why}." in shown
     assert "a run asks it" not in shown
-    assert "It is in the scope of: docs; a run asks it when a link leads there." in free
+    assert "It is in the scope of docs; a run requests it once a page links to it." in free
     assert dared["refusedBy"] == []
 
 
@@ -1431,7 +1436,7 @@ def test_why_shows_each_source_that_knows_the_address(orphaned: World):
     assert [story["record"]["source"] for story in one] == ["other"]
     assert one[0]["scope"] == {
         "allowed": None,
-        "why": "its source is not in sources.toml any more",
+        "why": "its source is no longer in sources.toml",
         "depth": 0,
         "maxDepth": None,
     }
@@ -1441,9 +1446,9 @@ def test_why_says_why_a_request_carries_no_validators(orphaned: World):
     orphaned.desk.connection.execute("UPDATE record SET etag = NULL WHERE url LIKE '%/a'")
     orphaned.desk.connection.execute("UPDATE record SET configuration = 9 WHERE url LIKE '%/b'")
 
-    unproven = "no validator that can be trusted is stored"
+    unproven = "no reliable validator is stored"
     assert orphaned.story("/a")["request"]["why"] == unproven
-    assert orphaned.story("/b")["request"]["why"] == "it was extracted with other settings"
+    assert orphaned.story("/b")["request"]["why"] == "extracted with other settings"
     assert orphaned.story("/b")["request"]["headers"] == {}
 
 
@@ -1480,8 +1485,8 @@ def test_a_plan_asks_what_links_lead_to_and_changes_nothing(orphaned: World):
     assert list(told) == list(plan.KEYS) == keys("plan", "key")
     assert (told["known"], told["asks"], told["conditional"]) == (4, 3, 3)
     assert [row["url"].removeprefix(SITE) for row in told["asked"]] == ["/", "/a", "/c"]
-    assert told["skips"] == {"no link leads to it": 1}
-    assert told["skipped"] == [{"url": f"{SITE}/b", "why": "no link leads to it"}]
+    assert told["skips"] == {"no page links to it": 1}
+    assert told["skipped"] == [{"url": f"{SITE}/b", "why": "no page links to it"}]
     assert (told["removes"], told["note"], told["newAddresses"]) == ({}, None, 0)
     assert told["guard"] == {"withholds": False, "removals": 0, "pages": 4}
     assert orphaned.tables() == before
@@ -1494,14 +1499,14 @@ def test_a_plan_says_what_the_next_run_does_then(orphaned: World):
     assert orphaned.plan()["guard"]["removals"] == 2
     rows = {row["url"].removeprefix(SITE): row for row in orphaned.plan()["removed"]}
     assert (rows["/b"]["rule"], rows["/c"]["rule"]) == ("orphan", "gone")
-    assert rows["/c"]["when"] == "after 1 more run that finds 404"
+    assert rows["/c"]["when"] == "after 1 more run gets 404"
 
     orphaned.crawl({"/": True, "/a": True, "/c": 404}, now=LATER)
 
     assert orphaned.held() == {"/", "/a"}
     after = orphaned.plan()
     assert (after["removes"], after["asks"]) == ({}, 3)  # a tombstone that is linked is asked
-    assert after["unconditional"] == {"no copy of it is stored": 1}
+    assert after["unconditional"] == {"no copy is stored": 1}
 
 
 @pytest.mark.parametrize("setting", ["LOST_MIN_AGE", "ORPHAN_MIN_AGE"])
@@ -1523,7 +1528,7 @@ def test_a_plan_knows_the_guard(many: World):
     assert [len(told[key]) for key in ("asked", "skipped", "removed")] == [3, 3, 3]
     shown = many.run("plan", "-s", "ORPHAN_THRESHOLD=2", "--limit", "3").out
     assert "and 9 more (--limit)" in shown
-    assert "the guard would withhold them" in shown
+    assert "the guard would withhold them for approval" in shown
 
 
 def test_a_plan_shows_what_is_withheld_now(withheld: World):
@@ -1541,7 +1546,7 @@ def test_a_plan_follows_todays_scope_and_seeds(orphaned: World):
 
     assert [row["url"].removeprefix(SITE) for row in told["asked"]] == ["/", "/b", "/a"]
     assert told["newAddresses"] == 1
-    assert told["skipped"] == [{"url": f"{SITE}/c", "why": "it is out of scope"}]
+    assert told["skipped"] == [{"url": f"{SITE}/c", "why": "out of scope"}]
     remove = orphaned.plan("-s", "OUT_OF_SCOPE_POLICY=remove")
     assert remove["removes"] == {"excluded": 1}
 
@@ -1570,8 +1575,8 @@ def test_a_plan_obeys_the_robots_copy(orphaned: World):
         (SITE, NOW, b"User-agent: *\nDisallow: /a"),
     )
 
-    assert orphaned.plan()["skips"]["robots.txt forbids it"] == 1
-    assert "robots.txt forbids it" not in orphaned.plan("-s", "ROBOTSTXT_OBEY=0")["skips"]
+    assert orphaned.plan()["skips"]["disallowed by robots.txt"] == 1
+    assert "disallowed by robots.txt" not in orphaned.plan("-s", "ROBOTSTXT_OBEY=0")["skips"]
 
 
 def test_a_plan_does_not_remove_what_may_be_asked_again(world: World):
@@ -1591,7 +1596,7 @@ def test_a_run_that_a_limit_cuts_removes_no_orphans(orphaned: World):
     told = orphaned.plan()
 
     assert told["removes"] == {"gone": 1}
-    assert told["note"].startswith("max_pages 2 leaves pages unasked")
+    assert told["note"].startswith("max_pages=2 ends the run early")
 
 
 def test_a_source_that_vanished_is_neither_crawled_nor_swept(orphaned: World):
@@ -1605,7 +1610,7 @@ def test_a_source_that_vanished_is_neither_crawled_nor_swept(orphaned: World):
     told = orphaned.plan()
 
     assert (told["asks"], told["removes"]) == (0, {})
-    assert told["note"].startswith("not in sources.toml any more")
+    assert told["note"].startswith("no longer in sources.toml")
 
 
 def test_a_source_that_was_never_crawled_starts_with_its_seeds(orphaned: World):
@@ -1707,5 +1712,5 @@ def test_a_purged_page_comes_back_pinned_and_is_a_seed_of_the_next_run(
     assert crawl.pages()["/old"]["orphanAge"] == 0
     assert crawl.hits("granite") == ["/old"]
     story = json.loads(run("why", site.url("/old"), "--format", "json"))["records"][0]
-    assert story["nextVisit"]["text"] == "in every run: it is pinned"
+    assert story["nextVisit"]["text"] == "in every run, because it is pinned"
     assert [way["rule"] for way in story["removal"]] == ["gone"]

@@ -92,8 +92,8 @@ def test_what_a_download_lacks_comes_with_its_command(
     lines = printed(replace(report, action="download"), replace(found, reasons=[reason]), capsys)
 
     assert lines[2] == (
-        f"not complete: {reason} (nothing that the listing lacks is removed; make the place"
-        " readable, and run again)"
+        f"not complete: {reason} (nothing is removed for missing from the listing; make "
+        "the place readable and run again)"
     )
     assert lines[3].startswith("1 item failed; the reason is with:  ")
     assert lines[3].endswith(" registry --outcome failed --source D1.one")
@@ -110,7 +110,7 @@ def test_a_trimmed_listing_was_complete(
 
     lines = printed(report, found, capsys)
 
-    assert lines[1].startswith(f"{note} (rights trim the listing")
+    assert lines[1].startswith(f"{note} (the app may not see all items")
 
 
 def test_a_download_that_was_interrupted_names_no_argument_that_it_lacks(
@@ -121,7 +121,7 @@ def test_a_download_that_was_interrupted_names_no_argument_that_it_lacks(
 
     lines = printed(report, found, capsys)
 
-    assert lines[-1] == "not complete: interrupted (the next download brings the rest)"
+    assert lines[-1] == "not complete: interrupted (the next download fetches the rest)"
 
 
 def test_a_paused_source_names_a_command_that_goes_on_with_it():

@@ -98,7 +98,7 @@ def test_where_no_page_is_stored_no_search_is_offered(shown):
 
 def test_a_source_of_which_nothing_is_stored_is_named_with_the_way_to_remove_it(shown):
     failed: dict[str, object] = {"complete": False, "reasons": ("no_pages",)}
-    way = "Nothing is stored of it; to remove this source:  scrapy forget --source docs\n"
+    way = "Nothing was stored. To remove this source:  scrapy forget --source docs\n"
 
     empty: dict[str, object] = {"is_one_stored": False, "is_empty": True}
     assert way in shown(**failed, **empty, ad_hoc=True)
@@ -111,7 +111,7 @@ def test_a_source_of_which_nothing_is_stored_is_named_with_the_way_to_remove_it(
 def test_a_run_that_others_go_on_with_is_told_so(shown):
     lines = shown(finished_at=None, complete=False).splitlines()
 
-    assert lines[1] == "Run 7 of docs goes on without this worker; so far:"
+    assert lines[1] == "Run 7 of docs continues without this worker; so far:"
 
 
 @pytest.mark.parametrize(("order", "word"), ORDER_REASONS.items())
@@ -120,8 +120,8 @@ def test_a_run_that_an_order_ended_is_called_so(shown, order: RunOrder, word: st
     left = shown(finished_at=None, complete=False, order=order).splitlines()
 
     assert lines[1] == f"Run 7 of docs: {word}, 42 s"
-    remedy = {"paused": "only -a resume=1 goes on", "cancelled": "the next crawl begins a new run"}
-    assert any(f"not complete: {word} (by order; {remedy[word]}" in line for line in lines)
+    remedy = {"paused": "continue with -a resume=1", "cancelled": "the next crawl starts a new run"}
+    assert any(f"not complete: {word} (on request; {remedy[word]}" in line for line in lines)
     assert left[1] == f"Run 7 of docs is {word} when its other workers have left it; so far:"
     assert lines[3].split() == ["1,234", "new"]
 
@@ -147,23 +147,23 @@ def test_records_of_earlier_runs_are_left_out_and_those_asked_again_are_still_go
         ["1,297", "unchanged"], ["1", "failed"], ["1", "still gone"],
     ]  # fmt: skip
     assert "deleted" not in out
-    assert "1 page failed; to list it, with 2 of earlier runs:" in out
+    assert "1 page failed in this run, 2 in earlier ones. List them:" in out
 
 
 def test_failures_of_earlier_runs_do_not_hide_that_nothing_changed(shown):
     out = shown(counts={"unchanged": 2, "failed": 3}, earlier={"failed": 3}, not_modified=2)
 
-    assert "Nothing changed: 2 of 1,300 pages answered 304" in out
+    assert "Nothing changed: 2 of 1,300 pages returned 304" in out
     assert "failed" not in out
 
 
 def test_an_unchanged_site_is_said_to_be_so(shown):
-    told = "Nothing changed: all 1,300 pages answered 304, no content was written."
+    told = "Nothing changed: all 1,300 pages returned 304; no content was written."
 
     assert told in shown(not_modified=1_300, counts={"unchanged": 1_300})
     assert "Nothing changed" not in shown(not_modified=1_299)  # the default has new ones
     with_sitemaps = shown(not_modified=1_300, counts={"unchanged": 1_299}, sitemaps=1)
-    assert "Nothing changed: all 1,300 pages and sitemaps answered 304" in with_sitemaps
+    assert "Nothing changed: all 1,300 pages and sitemaps returned 304" in with_sitemaps
 
 
 def test_a_dead_link_does_not_hide_that_nothing_changed_and_failures_of_most_pages_do(shown):
@@ -171,8 +171,8 @@ def test_a_dead_link_does_not_hide_that_nothing_changed_and_failures_of_most_pag
     half = shown(not_modified=650, counts={"unchanged": 650, "failed": 650})
     most = shown(not_modified=649, counts={"unchanged": 649, "failed": 651})
 
-    assert "Nothing changed: 1,299 of 1,300 pages answered 304, no content was written." in dead
-    assert "Nothing changed: 650 of 1,300 pages answered 304" in half
+    assert "Nothing changed: 1,299 of 1,300 pages returned 304; no content was written." in dead
+    assert "Nothing changed: 650 of 1,300 pages returned 304" in half
     assert "Nothing changed" not in most
 
 
@@ -181,7 +181,7 @@ def test_a_run_with_changes_does_not_say_that_nothing_changed(shown):
         counts = {"unchanged": 1_299, word: 1}
         assert "Nothing changed" not in shown(not_modified=1_299, counts=counts)
     beside = shown(not_modified=1_299, counts={"unchanged": 1_299, "excluded": 1})
-    assert "Nothing changed: 1,299 of 1,300 pages answered 304, no content was written." in beside
+    assert "Nothing changed: 1,299 of 1,300 pages returned 304; no content was written." in beside
     forced = shown(not_modified=0, counts={"unchanged": 1_300})
     assert "Nothing changed" not in forced
 
@@ -217,7 +217,7 @@ def test_a_healthy_due_crawl_is_not_called_incomplete(shown):
     out = shown(complete=False, reasons=("not_due: 5",))
 
     assert "Run 7 of docs: checked the pages that were due, 42 s" in out
-    assert "left out: not_due: 5 (these pages were not due; nothing is missing" in out
+    assert "left out: not_due: 5 (not due yet; this run does not count towards" in out
     assert "Run 7 of docs: incomplete" in shown(complete=False, reasons=("not_due: 5", "max_pages"))
 
 
@@ -259,7 +259,7 @@ def test_what_was_removed_is_told_with_the_command_that_brings_it_back(shown):
 
     [line] = [line for line in out.splitlines() if "removed" in line]
     told, command = line.split(":  ")
-    assert told == "1,234 removed; to bring them back"
+    assert told == "1,234 removed. To bring them back"
     assert shlex.split(command) == ["scrapy", "undo", "-s", "DATA_DIR=/my data/x", "7"]
 
 
@@ -267,7 +267,10 @@ def test_what_is_withheld_is_told_with_the_limits_and_both_commands(shown):
     out = shown(withheld=1_234, source="127.0.0.1:8801")
 
     assert "1,234 removals are withheld:" in out
-    assert "no more than 25% of a source's pages and 7 of them, and never half of them" in out
+    assert (
+        "one run removes at most 25% of a source's pages and 7 of them, and never half or all of"
+        in out
+    )
     commands = {
         name: shlex.split(command)
         for name, command in re.findall(r"^  ([\w ]+): +(.*)$", out, re.MULTILINE)
@@ -281,7 +284,7 @@ def test_what_is_withheld_is_told_with_the_limits_and_both_commands(shown):
 def test_an_undo_that_brings_back_the_former_names_of_files_says_so(shown):
     out = shown(removed=2, counts={"moved": 8, "deleted": 2}, kind=FILES)
 
-    assert "2 removed; to bring them back, with the old addresses of 8 renamed files:" in out
+    assert "2 removed. To bring them back, including the old addresses of 8 renamed files:" in out
 
 
 def test_what_is_withheld_is_not_offered_for_removal_by_an_incomplete_listing(shown):
@@ -290,7 +293,7 @@ def test_what_is_withheld_is_not_offered_for_removal_by_an_incomplete_listing(sh
     out = shown(kind=FILES, **cut)
 
     assert "look at them:" in out
-    assert "to remove them, let a run be complete first\n" in out
+    assert "them can be removed once a run is complete\n" in out
     assert "--approve" not in out
     assert "--approve" in shown(kind=SITE, **cut), "each page of a site had an answer of its own"
 
@@ -300,7 +303,7 @@ def test_nothing_is_said_of_removals_where_there_are_none(shown):
 
     assert "removed" not in out
     assert "withheld" not in out
-    assert "not believed" not in out
+    assert "not used" not in out
 
 
 @pytest.mark.parametrize("word", NOTES)
@@ -308,7 +311,7 @@ def test_what_was_not_believed_is_told_with_what_it_means(shown, word: str):
     note = f"{word}: 3 of [them]"
 
     ways = {"extraction_budget": "not read", "trimmed": "withheld", "endless": "left out"}
-    what = ways.get(word, "not believed")
+    what = ways.get(word, "not used")
     meaning = NOTES[word].format(program="scrapy")
     assert f"{what}: {note} ({meaning})\n" in shown(notes=(note,))
 
@@ -372,12 +375,12 @@ def test_a_sitemap_that_failed_is_no_page(shown):
 
     assert "  failed" not in out
     assert "page failed" not in out
-    assert "1 sitemap or feed gave no answer that can be used; to list all:  scrapy" in out
+    assert "1 sitemap or feed could not be read. List all:  scrapy" in out
     both = shown(counts={"failed": 3, "lost": 1}, sitemaps_in_vain={"failed": 1, "lost": 1})
     assert "    2  failed\n" in both
     assert "2 pages failed" in both
     assert "  lost" not in both
-    assert "2 sitemaps and feeds gave no answer that can be used" in both
+    assert "2 sitemaps and feeds could not be read" in both
 
 
 def test_sitemaps_and_pages_without_text_are_counted(shown):
@@ -394,13 +397,14 @@ def test_sitemaps_and_pages_without_text_are_counted(shown):
 
 
 def test_failed_and_lost_pages_are_listed_by_a_command_of_their_own(shown):
-    assert "to list them" not in shown()
+    assert "List them" not in shown()
     out = shown(counts={"new": 3, "failed": 1, "lost": 1_200}, source="my docs").splitlines()
 
     look = "scrapy registry --outcome {} --source 'my docs'"
-    assert f"1 page failed; to list it:  {look.format('failed')}" in out
+    gone = "they now return errors; their last good copies are still searchable."
+    assert f"1 page failed. List it:  {look.format('failed')}" in out
     assert not any("orphan" in row for row in out)
-    assert f"1,200 pages lost; to list them:  {look.format('lost')}" in out
+    assert f"1,200 pages lost: {gone} List them:  {look.format('lost')}" in out
 
 
 @pytest.mark.parametrize(
@@ -409,28 +413,40 @@ def test_failed_and_lost_pages_are_listed_by_a_command_of_their_own(shown):
 def test_orphaned_pages_stay_for_a_while_and_that_is_said(shown, threshold, seen):
     told = shown(counts={"orphaned": 13}, orphan_threshold=threshold)
 
-    said = f"no link led to them, and they stay until {seen} the same"
+    said = f"no page links to them any more; they stay until {seen} the same"
     look = "scrapy orphans --source docs"
-    assert f"13 pages orphaned: {said}; to list them:  {look}" in told
+    assert f"13 pages orphaned: {said}. List them:  {look}" in told
 
 
 @pytest.mark.parametrize(
     ("reasons", "why"),
     [
-        (("max_pages", "calendar: 2 addresses"), "this run was cut short before it came to it"),
-        (("interrupted",), "this run was cut short before it came to it"),
-        (("calendar: 2 addresses",), "no link that this run followed led to it, and some were"),
-        (("too_many_links: 1 page",), "no link that this run followed led to it, and some were"),
-        (("seed_failed: http://a/ (disallowed by http://a/robots.txt)",), "robots.txt forbids the"),
-        (("seed_failed: http://a/ (HTTP status 503)",), "what might have led to it gave no answer"),
-        (("sitemap_failed: http://a/x.xml",), "what might have led to it gave no answer"),
+        (("max_pages", "calendar: 2 addresses"), "this run stopped before it reached it"),
+        (("interrupted",), "this run stopped before it reached it"),
+        (
+            ("calendar: 2 addresses",),
+            "none of the links that this run followed led to it, and some",
+        ),
+        (
+            ("too_many_links: 1 page",),
+            "none of the links that this run followed led to it, and some",
+        ),
+        (
+            ("seed_failed: http://a/ (disallowed by http://a/robots.txt)",),
+            "robots.txt disallows the",
+        ),
+        (
+            ("seed_failed: http://a/ (HTTP status 503)",),
+            "a page that may link to it could not be fetched",
+        ),
+        (("sitemap_failed: http://a/x.xml",), "a page that may link to it could not be fetched"),
     ],
 )
 def test_why_pages_were_not_reached_is_told_as_it_is(shown, reasons: tuple[str, ...], why: str):
     told = shown(counts={"orphaned": 1}, complete=False, reasons=reasons)
 
     assert f"1 page orphaned: {why}" in told
-    assert ", which says nothing; to list it:  scrapy registry --outcome orphaned" in told
+    assert ", so nothing counts against it. List it:  scrapy registry --outcome orphaned" in told
 
 
 def test_a_seed_that_robots_txt_forbids_is_no_matter_of_its_address(shown):
@@ -450,10 +466,10 @@ def test_snapshots_that_failed_are_counted_with_what_to_do(shown):
     out = shown(progress=RunCounters(unread=1, lost=2, not_stored=1_234))
 
     unread, lost, not_stored = (line for line in out.splitlines() if "snapshot" in line)
-    assert unread.startswith("not extracted again: 1 page (the store of their snapshots went")
-    assert "fetches them whole" in unread
+    assert unread.startswith("not extracted again: 1 page (the snapshot store could not be")
+    assert "or downloads them" in unread
     assert lost.startswith("not extracted again: 2 pages (their snapshots are missing or damaged")
-    assert "fetched whole" in lost
+    assert "downloaded again" in lost
     assert not_stored.startswith("no snapshot stored: 1,234 pages")
     assert "crawl once with -a force=1" in not_stored
 
@@ -463,7 +479,7 @@ def test_a_listed_source_is_told_by_its_listing(shown):
         kind=FILES, counts={"unchanged": 5, "modified": 1}, visits=6, requests=1, not_modified=5
     )
 
-    assert "1 file read, 5 confirmed by the listing; " in out
+    assert "1 file read, 5 unchanged by the listing; " in out
     assert "request" not in out
     assert "304" not in out
     assert "conditional" not in out
@@ -472,7 +488,7 @@ def test_a_listed_source_is_told_by_its_listing(shown):
 def test_a_folder_without_a_change_is_said_to_be_unchanged(shown):
     same = {"counts": {"unchanged": 1_200}, "visits": 1_200, "not_modified": 1_200, "requests": 0}
 
-    assert "Nothing changed: the listing confirms 1,200 files, no content was written." in shown(
+    assert "Nothing changed: the listing confirms 1,200 files; no content was written." in shown(
         kind=FILES, **same
     )
     assert "Nothing changed" not in shown(kind=FILES, **same | {"visits": 1_201})
@@ -482,8 +498,11 @@ def test_a_folder_without_a_change_is_said_to_be_unchanged(shown):
 @pytest.mark.parametrize(
     ("complete", "why"),
     [
-        (True, "2 pages orphaned: the listing lacks them; to list them:"),
-        (False, "2 pages orphaned: the listing was not complete, which says nothing; to list them"),
+        (True, "2 pages orphaned: not in the listing any more. List them:"),
+        (
+            False,
+            "2 pages orphaned: the listing was incomplete, so nothing counts against them.",
+        ),
     ],
 )
 def test_a_listed_source_has_no_page_that_no_link_led_to(shown, complete: bool, why: str):
@@ -495,13 +514,13 @@ def test_a_listed_source_has_no_page_that_no_link_led_to(shown, complete: bool, 
     )
 
     assert why in " ".join(out.split())
-    assert "no link" not in out
+    assert "no page links" not in out
 
 
 def test_only_a_script_of_a_web_page_could_write_text(shown):
     assert "script" in shown(no_text=2)
     assert "script" not in shown(kind=FILES, no_text=2)
-    assert "2 pages have no text: to list them:" in shown(kind=FILES, no_text=2)
+    assert "2 pages have no text. List them:" in shown(kind=FILES, no_text=2)
 
 
 def test_the_length_of_a_run_does_not_depend_on_the_clock(shown):

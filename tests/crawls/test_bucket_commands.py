@@ -46,7 +46,7 @@ def test_plan_due_and_progress_of_a_bucket_tell_the_same(story: FilesStory):
     [quiet] = answer(story, "plan")
     assert (quiet["isListed"], quiet["known"], quiet["note"]) == (True, 3, None)
     assert (quiet["asks"], quiet["newAddresses"]) == (0, 0)
-    assert quiet["skips"] == {"it did not change": 3}
+    assert quiet["skips"] == {"unchanged": 3}
 
     place.write("a.md", "# Apples\n\nApples are red.")
     place.write("new.md", "# New\n\nNew words.")
@@ -56,11 +56,11 @@ def test_plan_due_and_progress_of_a_bucket_tell_the_same(story: FilesStory):
         {
             "url": place.url("a.md"),
             "conditional": False,
-            "why": "its validator or its size is another",
+            "why": "its validator or size changed",
         },
-        {"url": place.url("new.md"), "conditional": False, "why": "it is new"},
+        {"url": place.url("new.md"), "conditional": False, "why": "new"},
     ]
-    assert plan["skips"] == {"it did not change": 1, "it is not in the listing": 1}
+    assert plan["skips"] == {"unchanged": 1, "not in the listing": 1}
     assert plan["removes"] == {"absent": 1}
     assert plan["removed"][0]["url"] == place.url("b.md")
 
@@ -82,7 +82,7 @@ def test_plan_due_and_progress_of_a_bucket_tell_the_same(story: FilesStory):
 
     [one] = answer(story, "why", place.url("b.md"))["records"]
     assert one["decision"]["text"] == "removed: absent"
-    assert one["nextVisit"]["text"] == "none, unless the listing has it again"
+    assert one["nextVisit"]["text"] == "none, unless the listing contains it again"
     due(story)
     assert story.counts() == {"unchanged": 3, "deleted": 1, "notModified": 3}
 
@@ -115,7 +115,7 @@ def test_orders_of_objects_of_a_bucket_pin_nothing(story: FilesStory):
         assert "1 page will be fetched whole" in ordered
     assert f"ordered  {place.root}/sub/c d.md ({name})" in ordered  # as people know it
     [plan] = answer(story, "plan")
-    assert plan["unconditional"] == {"it was ordered to be indexed anew": 2}
+    assert plan["unconditional"] == {"reindexing was ordered": 2}
     assert story.crawl.rows("SELECT count(*) FROM pin") == [(0,)]
     due(story, "--source", name)
     assert story.counts() == {"unchanged": 3, "requests": 2, "notModified": 1}
@@ -143,7 +143,7 @@ def test_forget_registry_and_status_of_a_bucket(story: FilesStory):
     assert (found["pages"], found["held"]) == (3, 3)
     text = " ".join(story.crawl.run("status").out.split())
     assert f"listing: {place.root} (it has no file, and 3 files are stored)" in text
-    assert "no link" not in text
+    assert "no page links" not in text
     [plan] = answer(story, "plan")
     assert (plan["asks"], plan["removes"]) == (0, {})
     assert plan["note"].startswith(f"not listed: {place.root}")

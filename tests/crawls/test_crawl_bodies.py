@@ -230,13 +230,16 @@ def test_pages_that_only_a_script_would_write_are_counted_and_listed(site: Site,
         result = crawl(site.url("/"))
 
         assert {crawl.outcomes()[path] for path in ("/app", "/other")} == {word}
-        assert "2 pages have no text: what only a script would write cannot be read" in result.out
+        assert (
+            "2 pages have no text: text written by scripts in the browser is not seen. List them"
+            in result.out
+        )
     listed = crawl.run("registry", "--no-text", "--format", "jsonl").out
     assert [json.loads(line)["url"] for line in listed.splitlines()] == [
         site.url("/app"), site.url("/other"),
     ]  # fmt: skip
     reports = {path: crawl.run("why", site.url(path)).out for path in ("/", "/app")}
-    line = "  text       none: the stored page has no text to search\n"
+    line = "  text       none, so a search cannot find the page by its text\n"
     assert {path: line in text for path, text in reports.items()} == {"/": False, "/app": True}
     (story,) = json.loads(crawl.run("why", site.url("/app"), "--format", "json").out)["records"]
     assert story["textLength"] == 0

@@ -143,13 +143,11 @@ def test_what_lies_deeper_than_one_run_was_to_go_does_not_age(deep: Site, crawl:
             assert (page["lastOutcome"], page["status"]) == ("orphaned", "Indexed")
             for key in ("orphanAge", "lostCount", "goneCount", "contentHash", "depth"):
                 assert page[key] == before[f"/{n}"][key]
-        assert "incomplete by order" in result.out
+        assert "incomplete, as requested" in result.out
         assert "left out: depth_limit: 2, by order" in result.out
-        assert "this run was to leave them out" in result.out
+        assert "this run was ordered to leave them out" in result.out
     story = crawl.run("why", deep.url("/4")).out
-    assert (
-        "left out by order: it is 4 links from a seed, and the run went no deeper than 2" in story
-    )
+    assert "4 links from a seed, and the run was ordered to go no deeper than 2" in story
     assert "4 links from a seed, at most 5" in story
     plan = crawl.run("plan", "--source", "s", "-s", "DEPTH_LIMIT=2").out
     assert "DEPTH_LIMIT=2 of this run leaves pages unasked" in plan
@@ -201,7 +199,7 @@ def test_a_number_of_pages_by_order_is_said_as_such(deep: Site, crawl: Crawl):
     reasons = crawl.runs()[0]["reasons"]
     assert reasons[0] == "max_pages: 2, by order"
     assert all(reason.startswith("pending: ") for reason in reasons[1:])
-    assert "incomplete by order" in result.out
+    assert "incomplete, as requested" in result.out
     assert "left out: max_pages: 2, by order (raise or leave out max_pages" in result.out
     assert {page["orphanAge"] for page in crawl.pages().values()} == {0}
     crawl.declare(f'[sources.s]\nseeds = ["{deep.url("/")}"]\nmax_pages = 2\n')

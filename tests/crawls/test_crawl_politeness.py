@@ -516,12 +516,12 @@ def test_why_tells_which_line_of_robots_txt_decides(site: Site, crawl: Crawl):
         [line] = [line for line in out.splitlines() if line.strip().startswith("robots")]
         return line
 
-    assert told("/a/c").endswith("'Disallow: /a' in line 2, for *")
-    assert told("/a/b").endswith("'Allow: /a/b' in line 3, for *")
+    assert told("/a/c").endswith("line 2, for *: 'Disallow: /a'")
+    assert told("/a/b").endswith("line 3, for *: 'Allow: /a/b'")
     assert told("/").endswith("no rule matches")
     del site.pages["/robots.txt"]
     crawl(site.url("/"))
-    assert told("/a/c").endswith("status 404 means that there are no rules")
+    assert told("/a/c").endswith("status 404 means there are no rules")
     site.pages["/robots.txt"] = Page("", status=500)
     time.sleep(1)  # it is told as what came last, by the second
     crawl(site.url("/"), settings={"RETRY_TIMES": 0})

@@ -85,7 +85,7 @@ def test_a_304_that_names_another_version_confirms_nothing(
     site.pages["/page"] = Page("", status=403)
     crawl(site.url("/"))
     site.pages["/page"] = Page(html("Page", text="the new words"), etag='"two"')
-    assert "its last 304 named another version" in crawl.run("why", site.url("/page")).out
+    assert "its last 304 response named another version" in crawl.run("why", site.url("/page")).out
     site.clear()
 
     crawl(site.url("/"))

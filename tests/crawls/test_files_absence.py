@@ -152,11 +152,10 @@ def test_why_names_the_part_that_the_last_listing_could_not_read(story: FilesSto
     source = story.crawl.runs()[0]["source"]
     part = f"{guide} (Permission denied; check what this user may do there)"
     meanings = {
-        "notes/1.md": "this page was listed, so that the failed part does not concern it",
-        "notes/0.md": "this page was not listed, and stays until a listing without a failed part"
-        " lacks it",
-        "guide/1.md": "this page is in a part that was not listed: it may exist, and is not"
-        " removed",
+        "notes/1.md": "this page was listed, so the failed part does not affect it",
+        "notes/0.md": "this page was not listed; it stays until a complete listing lacks it",
+        "guide/1.md": "this page is in a part that could not be listed; it may still exist, so it"
+        " is not removed",
     }
 
     for name, text in meanings.items():
@@ -165,13 +164,13 @@ def test_why_names_the_part_that_the_last_listing_could_not_read(story: FilesSto
         shown = " ".join(story.why(name).split())
         assert f"listing not complete in run 2: {part}; {text}" in shown
 
-    text = "this address is in such a part; a run reads it when a listing has it"
+    text = "this address is in one of them; a run reads it once a listing contains it"
     unknown = explained(story, "guide/new.md")["unlisted"]
     assert unknown == [{"source": source, "run": 2, "parts": [part], "text": text}]
     shown = " ".join(story.why("guide/new.md").split())
     assert f"The listing of {source} was not complete in run 2: {part}; {text}." in shown
     (elsewhere,) = explained(story, "new.md")["unlisted"]
-    assert elsewhere["text"].startswith("this address is in no such part; ")
+    assert elsewhere["text"].startswith("this address is in none of them; ")
 
     guide.chmod(0o755)
     story.run()
@@ -190,7 +189,7 @@ def explained(story: FilesStory, name: str) -> Any:
 def test_a_folder_that_was_emptied_on_purpose_is_approved(story: FilesStory):
     empty_root(path_of(story))
     result = story.run(expect=3)
-    remedy = "mount it, or if it is empty on purpose, remove them: scrapy orphans --approve 2"
+    remedy = "mount it; or, if it is empty on purpose, remove its pages: scrapy orphans --approve 2"
     assert remedy in result.out
     assert remedy in " ".join(story.crawl.run("status").out.split())
 

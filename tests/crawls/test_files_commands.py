@@ -233,7 +233,7 @@ def test_why_knows_a_file_that_is_gone_from_disk(docs: Path, crawl: Crawl):
 
     assert one["decision"]["text"] == "removed: absent"
     assert one["history"][-1]["rule"] == "absent"
-    assert one["nextVisit"]["text"] == "none, unless the listing has it again"
+    assert one["nextVisit"]["text"] == "none, unless the listing contains it again"
 
 
 def test_why_of_a_file_that_an_incomplete_listing_lacks(docs: Path, crawl: Crawl):
@@ -246,8 +246,10 @@ def test_why_of_a_file_that_an_incomplete_listing_lacks(docs: Path, crawl: Crawl
 
     assert one["standing"] == "held"
     assert "not in the listing" in one["decision"]["text"]
-    assert "no link" not in result.out
-    assert "3 pages orphaned: the listing was not complete, which says nothing" in result.out
+    assert "no page links" not in result.out
+    assert (
+        "3 pages orphaned: the listing was incomplete, so nothing counts against them" in result.out
+    )
 
 
 def test_why_of_an_unknown_file_says_which_listing_would_have_it(docs: Path, crawl: Crawl):
@@ -260,7 +262,7 @@ def test_why_of_an_unknown_file_says_which_listing_would_have_it(docs: Path, cra
     hidden = answer(crawl, "why", docs / ".git" / "config")
 
     assert (data["records"], data["inScopeOf"], data["listedBy"]) == ([], [name], [name])
-    assert "a run reads it when the listing has it" in " ".join(text.split())
+    assert "a run reads it when the listing contains it" in " ".join(text.split())
     assert hidden["inScopeOf"] == []
     assert [one["source"] for one in hidden["refusedBy"]] == [name]
     assert "begins with a dot" in hidden["refusedBy"][0]["why"]
@@ -293,7 +295,7 @@ def test_reindex_orders_a_file_without_pinning_it(docs: Path, crawl: Crawl, word
     crawl.run("reindex", *words)
 
     plan = answer(crawl, "plan")[0]
-    assert (plan["asks"], plan["unconditional"]) == (1, {"it was ordered to be indexed anew": 1})
+    assert (plan["asks"], plan["unconditional"]) == (1, {"reindexing was ordered": 1})
     assert crawl.rows("SELECT count(*) FROM pin") == [(0,)]
     crawl.run("due")
     run = crawl.runs()[0]
@@ -361,16 +363,16 @@ def test_the_plan_of_a_folder_is_what_its_next_run_does(docs: Path, crawl: Crawl
         {
             "url": f"file://{docs}/a.md",
             "conditional": False,
-            "why": "its validator or its size is another",
+            "why": "its validator or size changed",
         },
-        {"url": f"file://{docs}/new.md", "conditional": False, "why": "it is new"},
+        {"url": f"file://{docs}/new.md", "conditional": False, "why": "new"},
     ]
-    assert plan["skips"] == {"it did not change": 1, "it is not in the listing": 1}
+    assert plan["skips"] == {"unchanged": 1, "not in the listing": 1}
     assert plan["removes"] == {"absent": 1}
     assert plan["removed"][0]["url"] == f"file://{docs}/b.md"
-    assert "reads     2: 1 its validator or its size is another, 1 it is new" in text
-    assert "b.md: absent, after 1 more complete run that does not list it" in text
-    assert "a new file with the same bytes is a renamed one" in text
+    assert "reads     2: 1 its validator or size changed, 1 new" in text
+    assert "b.md: absent, after 1 more complete run does not list it" in text
+    assert "a new file with the same bytes counts as renamed" in text
     refresh(crawl, docs)
     run = crawl.runs()[0]
     assert (run["requests"], run["new"], run["modified"], run["removed"]) == (2, 1, 1, 1)
@@ -386,7 +388,7 @@ def test_the_plan_of_a_folder_that_is_away_removes_nothing(docs: Path, crawl: Cr
 
     assert (away["asks"], away["newAddresses"], away["removes"]) == (0, 0, {})
     assert away["note"].startswith(f"not listed: {docs} (")
-    assert away["note"].endswith("nothing that the listing lacks is removed")
+    assert away["note"].endswith("nothing is removed for missing from the listing")
     assert (empty["asks"], empty["removes"]) == (0, {})
     assert f"{docs} (it has no file, and 3 files are stored)" in empty["note"]
 
@@ -398,7 +400,7 @@ def test_the_plan_knows_what_todays_globs_leave_out(docs: Path, crawl: Crawl):
 
     (plan,) = answer(crawl, "plan")
 
-    assert plan["skips"] == {"it did not change": 2, "it is out of scope": 1}
+    assert plan["skips"] == {"unchanged": 2, "out of scope": 1}
     assert plan["removes"] == {}
 
 
@@ -455,6 +457,6 @@ def test_the_status_of_a_folder_speaks_of_its_listing(docs: Path, crawl: Crawl):
     text = " ".join(crawl.run("status").out.split())
 
     assert "listing: " in text
-    assert "no link" not in text
+    assert "no page links" not in text
     found = answer(crawl, "status")["sources"][0]
     assert (found["pages"], found["held"]) == (3, 3)

@@ -50,7 +50,7 @@ def test_the_plan_of_a_repository_is_what_its_next_run_does(story: Story):
     quiet = answer(story, "plan")[0]
     assert (quiet["isListed"], quiet["known"], quiet["note"]) == (True, 5, None)
     assert (quiet["asks"], quiet["newAddresses"]) == (0, 0)
-    assert quiet["skips"] == {"it did not change": 5}
+    assert quiet["skips"] == {"unchanged": 5}
     assert story.asked()[1] == 0
 
     edit(story)
@@ -60,11 +60,11 @@ def test_the_plan_of_a_repository_is_what_its_next_run_does(story: Story):
         {
             "url": f"{PAGES}/top.md",
             "conditional": False,
-            "why": "its validator or its size is another",
+            "why": "its validator or size changed",
         },
-        {"url": f"{PAGES}/new.md", "conditional": False, "why": "it is new"},
+        {"url": f"{PAGES}/new.md", "conditional": False, "why": "new"},
     ]
-    assert plan["skips"] == {"it did not change": 3, "it is not in the listing": 1}
+    assert plan["skips"] == {"unchanged": 3, "not in the listing": 1}
     assert plan["removes"] == {"absent": 1}
     assert plan["removed"][0]["url"] == f"{PAGES}/guide/heron.md"
     due(story)
@@ -109,7 +109,7 @@ def test_why_knows_a_file_of_a_repository(story: Story):
     due(story)
     (one,) = answer(story, "why", f"{PAGES}/guide/heron.md")["records"]
     assert one["decision"]["text"] == "removed: absent"
-    assert one["nextVisit"]["text"] == "none, unless the listing has it again"
+    assert one["nextVisit"]["text"] == "none, unless the listing contains it again"
 
 
 def test_why_of_an_unknown_file_says_which_listing_would_have_it(story: Story):
@@ -132,7 +132,7 @@ def test_why_of_an_unknown_file_says_which_listing_would_have_it(story: Story):
 def test_reindex_orders_a_file_without_pinning_it(story: Story, words: list[str]):
     story.crawl.run("reindex", *words)
     plan = answer(story, "plan")[0]
-    assert (plan["asks"], plan["unconditional"]) == (1, {"it was ordered to be indexed anew": 1})
+    assert (plan["asks"], plan["unconditional"]) == (1, {"reindexing was ordered": 1})
     assert story.crawl.rows("SELECT count(*) FROM pin") == [(0,)]
 
     due(story)
@@ -174,7 +174,7 @@ def test_status_and_due_speak_of_the_listing(story: Story):
     assert (found["pages"], found["held"]) == (5, 5)
     text = " ".join(story.crawl.run("status").out.split())
     assert "quota is spent until" in text
-    assert "no link" not in text
+    assert "no page links" not in text
 
     story.peer.quota = 10
     story.crawl.run("due", "--source", name)

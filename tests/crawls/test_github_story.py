@@ -215,7 +215,10 @@ def test_an_interrupted_listing_removes_nothing(story: Story):
     assert story.hits("badger") == ["top.md"]
     shown = " ".join(story.why("top.md").split())
     assert f"listing not complete in run 2: {WEB} (HTTP status 500" in shown
-    assert "this page is in a part that was not listed: it may exist, and is not removed" in shown
+    assert (
+        "this page is in a part that could not be listed; it may still exist, so it is not "
+        "removed" in shown
+    )
 
 
 def test_without_permission_no_private_address_is_asked(story: Story):

@@ -88,14 +88,14 @@ def test_a_repository_and_its_wiki_over_consecutive_crawls(story: WikiStory):
     assert story.hits("marten") == ["wiki/Marten"]
 
     result = story.run()
-    assert "4 requests for files and pages; 7 confirmed by the listing or a 304" in result.out
-    assert "the listing or a 304 confirms 7 pages, no content was written" in result.out
+    assert "4 requests for files and pages; 7 unchanged by the listing or a 304" in result.out
+    assert "the listing or a 304 confirms 7 pages; no content was written" in result.out
     assert story.counts() == {"unchanged": 7, "requests": 4, "notModified": 7}
     assert story.asked() == (1, 0, SAME)
     assert "1 complete run that does not list it (absent)" in story.why("blob/HEAD/top.md")
     assert "robots.txt" not in story.why("blob/HEAD/top.md")
     wiki = story.why("wiki/Lynx")
-    assert "3 complete runs in a row that do not reach it (orphan)" in wiki
+    assert "3 complete runs in a row find no link to it (orphan)" in wiki
     assert "absent" not in wiki
     assert "in the next run that reaches it" in wiki
     assert "If-None-Match" in wiki
@@ -137,11 +137,11 @@ def test_a_page_that_is_no_longer_linked_ages_and_a_file_goes_at_once(story: Wik
         "notModified": 4,
     }  # fmt: skip
     assert "removed, absent: not in the listing" in story.why("blob/HEAD/top.md")
-    assert "no seed and no link led to it; the stored page stays" in story.why("wiki/Marten")
+    assert "the last run found no link to it; the stored page stays" in story.why("wiki/Marten")
     assert story.hits("marten") == ["wiki/Marten"]
 
     result = story.run()
-    assert "1 page orphaned: the listing lacks it, or no link led to it" in result.out
+    assert "1 page orphaned: not in the listing any more, or no page links to it" in result.out
     left = {"Home": 304, "Lynx": 304, "Raven": 304}
     assert story.asked() == (1, 0, left)
     assert story.counts()["orphaned"] == 1
@@ -150,7 +150,7 @@ def test_a_page_that_is_no_longer_linked_ages_and_a_file_goes_at_once(story: Wik
     assert story.counts() == {
         "unchanged": 5, "deleted": 2, "removed": 1, "requests": 4, "notModified": 6,
     }  # fmt: skip
-    assert "removed, orphan: no link leads to it" in story.why("wiki/Marten")
+    assert "removed, orphan: no page links to it" in story.why("wiki/Marten")
     assert story.hits("marten") == []
     story.run()
     assert story.counts() == {
@@ -381,7 +381,7 @@ def test_a_plan_lists_the_files_and_follows_the_links_of_the_wiki(story: WikiSto
     assert [story.name(row["url"]) for row in found["removed"]] == ["guide/heron.md"]
     skipped = {story.name(row["url"]): row["why"] for row in found["skipped"]}
     assert skipped == {
-        "guide/whale.md": "it did not change", "guide/heron.md": "it is not in the listing",
+        "guide/whale.md": "unchanged", "guide/heron.md": "not in the listing",
     }  # fmt: skip
     assert found["note"] is None
 

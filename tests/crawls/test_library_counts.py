@@ -38,7 +38,7 @@ def test_items_that_a_stopped_run_did_not_come_to_are_not_unchanged(
     assert found["reasons"] == ["interrupted"]
     assert (found["listed"], found["unchanged"]) == (len(BEFORE) + 12, len(BEFORE))
     status = crawl.run("status").out
-    assert "not complete: interrupted (the next download brings the rest)" in status
+    assert "not complete: interrupted (the next download fetches the rest)" in status
     libraries.server.faults.clear()
 
     again = libraries.download()

@@ -67,7 +67,7 @@ def test_graph_confirms_no_emptiness_and_an_operator_may(
     libraries = LibraryCrawl(crawl, sharepoint, "graph")
     empty(stocked(libraries, files))
     check_held(libraries, files)  # in runs 2 and 3
-    remedy = "the right to read it, or if it is empty on purpose, remove them: scrapy orphans"
+    remedy = "the right to read it; or, if it is empty on purpose, remove its pages: scrapy orphans"
     assert f"{remedy} --approve 3" in " ".join(crawl.run("status").out.split())
 
     refused = crawl.run("orphans", "--approve", "3", expect=3)
@@ -174,7 +174,7 @@ def test_why_says_that_an_item_goes_with_its_listing(
 
     shown = crawl.run("why", url).out
 
-    assert "would take: 1 complete run that does not list it (absent)" in shown
+    assert "after 1 complete run that does not list it (absent)" in shown
     assert "404" not in shown
 
 

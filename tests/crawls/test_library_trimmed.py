@@ -192,7 +192,7 @@ def test_each_command_names_the_remedy(libraries: LibraryCrawl) -> None:
     done = crawl.run("crawl", "sharepoint", "-a", "source=DOMAIN01.source01", expect=None)
 
     said = " ".join((done.out + done.err).split())
-    assert "1 removal is withheld: the listing is trimmed" in said
+    assert "1 removal is withheld: the listing may lack items that the app cannot see" in said
     (waiting,) = released(libraries)
     approval = f"--approve {waiting['withheldRun']} --max 1"
     assert approval in said

@@ -399,7 +399,7 @@ def test_workers_go_on_without_one_that_is_told_to_end(
     [left] = crew.end(one, statuses=(3,))
     crew.end(*others)
 
-    assert "goes on without this worker" in left.err
+    assert "continues without this worker" in left.err
     assert same(crew, stage.first)
 
 

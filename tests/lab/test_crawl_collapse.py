@@ -29,8 +29,8 @@ def test_a_lone_page_that_shrinks_is_an_edit(shop: Site, crawl: Crawl):
     assert crawl.hits('"closed bakery"') == ["/p0"]
     assert crawl.hits('"Number 0"') == []
     assert shop.count("/p0") == 1, "no second request"
-    assert "1 page shrank to less than a tenth of the text and was taken as an edit" in result.out
-    assert "not believed" not in result.out
+    assert "1 page shrank to less than a tenth of its text; taken as an edit" in result.out
+    assert "not used" not in result.out
     [run, _] = crawl.runs()
     assert (run["complete"], run["reasons"]) == (True, [])
     assert sum(run[word] for word in ("new", "modified", "unchanged", "orphaned")) == 48

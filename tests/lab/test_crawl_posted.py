@@ -71,7 +71,7 @@ def test_posted_addresses_are_asked_by_the_first_run_and_stay_pinned(crawl: Craw
     assert first[:4] == ["/first", "/urgent", "/", "/usual"]
     (posted,) = waiting["posted"]
     assert (posted["source"], posted["priority"], waiting["records"]) == ("docs", 1, [])
-    assert f"Posted at {posted['at']} with priority 1: the next run of docs asks it." in shown
+    assert f"Posted at {posted['at']} with priority 1: the next run of docs requests it." in shown
     assert "is not known" not in shown
     assert (known["posted"], len(known["records"])) == ([], 1)
     assert set(first[4:]) == {"/linked", "/late"}

@@ -82,7 +82,7 @@ def test_a_rebuilt_site_is_asked_with_every_condition_in_that_run_and_the_next(
     assert statuses(site) == {304}
     assert list(conditions(site).values()) == [(True, dated)] * 200
     assert set(crawl.outcomes().values()) == {"unchanged"}
-    assert "not believed" not in crawl.run("hosts").out
+    assert "unreliable" not in crawl.run("hosts").out
 
 
 @pytest.mark.sqlite
@@ -226,4 +226,4 @@ def test_a_host_that_stopped_rotating_its_etags_is_believed_again(
 
     assert statuses(rotating) == {304}
     assert list(conditions(rotating).values()) == [(True, True)] * 40
-    assert "not believed" not in crawl.run("hosts").out
+    assert "unreliable" not in crawl.run("hosts").out

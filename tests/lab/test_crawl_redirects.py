@@ -101,7 +101,7 @@ def test_a_held_page_whose_redirect_leads_to_nothing_indexed_stays_held_and_sear
     for key in ("contentHash", "httpEtag", "bodyHash", "lastIndexed"):
         assert page[key] == before[key]
     assert [hit["lost"] for hit in crawl.search("treasure")] == [lost]
-    assert ("not believed" in result.out) is (lost and not away)
+    assert ("not used" in result.out) is (lost and not away)
     assert crawl.outcomes()["/child"] == "unchanged"  # what is held vouches for its links
     site.pages["/page"] = healthy
     site.clear()

@@ -52,7 +52,7 @@ def test_a_wall_with_one_text_replaces_one_page_and_no_other(site: Site, crawl: 
     assert crawl.outcomes()["/"] == "modified", "the first page looks like an edit"
     assert [crawl.outcomes()[path] for path in PATHS] == ["failed"] * 8
     assert treasures(crawl) == 8
-    assert "not believed: collapsed: 8 pages" in result.out
+    assert "not used: collapsed: 8 pages" in result.out
 
     house(site, words=words)
     crawl(site.url("/"))

@@ -95,7 +95,7 @@ def test_people_are_told_the_numbers_and_what_to_look_at(shop: Site, crawl: Craw
     assert out.startswith(f"{name}: run 2 complete, ")
     assert "all " not in out, "there is one source only"
     assert found["pages"] == "6: 4 indexed, 2 error"
-    assert found["held"].startswith("5, of them 1 lost")
+    assert found["stored"].startswith("5, of them 1 lost")
     assert found["visited"].endswith("100 % in the last day, 100 % in the last 7 days")
     assert found["changes"] == ("50 % of 2 visits to stored pages, in the last run; 1 new page")
     assert found["errors"].startswith("33.3 %")
@@ -168,7 +168,7 @@ def test_a_run_that_goes_on_and_one_whose_process_died(shop: Site, crawl: Crawl,
     crawl.rows("UPDATE run SET state = 0, complete = FALSE, finished_at = NULL")
 
     assert status().out.splitlines()[0] == (
-        f"{name}: run 1 was left by a process that died: go on with -a resume=1"
+        f"{name}: the process of run 1 died: continue with -a resume=1"
     )
     with crawl.held(name):
         assert status().out.startswith(f"{name}: run 1 goes on, begun ")

@@ -51,7 +51,7 @@ def test_a_frozen_etag_heals_itself_within_the_sampling_period(site: Site, crawl
     assert {told for path, told in conditions(site).items() if path != "/"} == {(False, False)}
     why = crawl.run("why", site.url("/p1")).out
     assert "its ETags are frozen" in why
-    assert "not believed" in why
+    assert "unreliable" in why
     (host,) = json.loads(crawl.run("hosts", "--format", "json").out)
     assert host["distrusted"][0].startswith("its ETags are frozen")
 
@@ -133,10 +133,10 @@ def test_304s_that_name_other_versions_are_not_believed_until_downloads_speak_fo
     whole = [path for path, sent in conditions(site).items() if not any(sent)]
     assert sorted(whole) == sorted(rest), "all that were asked after these two"
     assert "its 304s contradict themselves: 2 of" in crawl.run("hosts").out
-    assert "not believed" in crawl.run("why", site.url("/p9")).out
+    assert "unreliable" in crawl.run("why", site.url("/p9")).out
     site.pages |= pages
     crawl(site.url("/"))
-    assert "not believed" not in crawl.run("hosts").out
+    assert "unreliable" not in crawl.run("hosts").out
     site.clear()
 
     crawl(site.url("/"))

@@ -398,7 +398,7 @@ def test_the_longest_time_reaches_back_to_the_first_run(docs: World):
 def test_a_picture_of_a_plan_is_wrong_usage(docs: World):
     result = docs.run("--svg", "picture.svg", expect=2)
 
-    assert "--svg draws what is simulated: add --simulate DAYS" in result.err
+    assert "--svg needs a simulation to draw: add --simulate DAYS" in result.err
 
 
 def test_nothing_is_changed(docs: World):

@@ -121,7 +121,7 @@ def test_a_first_crawl_downloads_an_alias_once_and_says_nothing_of_a_removal(
 
     third = crawl(site.url("/"))
 
-    assert "1 removed; to bring it back:" in third.out
+    assert "1 removed. To bring it back:" in third.out
     assert crawl.hits("jewels") == []
 
 

@@ -187,7 +187,7 @@ def test_one_page_sent_home_goes_at_once_unless_it_is_pinned_or_every_removal_wa
 
     assert story.removed() == ({} if waits else {"/away": "redirect"})
     assert ("1 removal is withheld" in first.out) is waits
-    assert ("1 removed; to bring it back:" in first.out) is not waits
+    assert ("1 removed. To bring it back:" in first.out) is not waits
     assert crawl.hits("treasure") == ["/away", "/pinned"]
 
 

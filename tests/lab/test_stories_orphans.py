@@ -315,7 +315,7 @@ def test_the_closing_table_has_what_a_run_did_and_no_removal_of_earlier_runs(
     after = story.run()
 
     assert [printed(after, word) for word in words] == [0, 0, 1, 1]
-    assert "1 page failed; to list it, with 1 of earlier runs:" in after.out
+    assert "1 page failed in this run, 1 in earlier ones. List them:" in after.out
     run = crawl.runs()[0]
     assert (run["deleted"], run["gone"], run["failed"]) == (1, 1, 2)  # each record has a word
     assert (run["removed"], run["restored"]) == (0, 0)

@@ -85,14 +85,14 @@ def test_an_argument_is_named_as_each_program_takes_it(monkeypatch: pytest.Monke
     ]  # fmt: skip
     assert program_argument_label("url") == "the address"
     assert program_argument_label("sitemap") == "--sitemap"
-    assert reported_reason("interrupted", 2) == "interrupted (go on with --resume)"
+    assert reported_reason("interrupted", 2) == "interrupted (continue with --resume)"
 
     monkeypatch.setattr(sys, "argv", ["scrapy"])
     assert [program_argument(*one) for one in given.items()] == [
         "-a url=URL", "-a root=DIR", "-a source=docs", "-a max_pages=5", "-a resume=1",
     ]  # fmt: skip
     assert program_argument_label("url") == "-a url"
-    assert reported_reason("interrupted", 2) == "interrupted (go on with -a resume=1)"
+    assert reported_reason("interrupted", 2) == "interrupted (continue with -a resume=1)"
 
 
 def named(pattern: re.Pattern[str], *unless: str) -> str:

@@ -153,7 +153,7 @@ def test_an_orphan_is_what_the_latest_complete_run_did_not_reach(crawled: Desk):
         (C, RemovalRule.ORPHAN, 2),
     ]
     assert json.loads(found[0].detail) == {
-        "why": "no link leads to it",
+        "why": "no page links to it",
         "completeRuns": 2,
         "goneCount": 0,
         "since": NOW,

@@ -28,8 +28,8 @@ ETAG = "2025-06-01T10:00:00.000000000Z"
 SIZE = 1_234
 FOLDER = FilesSource(name="docs", root="/srv/docs")
 REPOSITORY = GithubSource(name="docs", url="https://github.com/octo/docs", wiki=False)
-UNCHANGED = {"it did not change": 1}
-CHANGED = "its validator or its size is another"
+UNCHANGED = {"unchanged": 1}
+CHANGED = "its validator or size changed"
 
 
 class Told:
@@ -83,11 +83,11 @@ def plan(desk: Desk, source: Source, options: Options, listing: Told) -> dict[st
         ("", None),
         ("UPDATE record SET etag = 'x'", CHANGED),
         ("UPDATE record SET content_length = 1", CHANGED),
-        ("UPDATE record SET configuration = 0", "it was extracted with other settings"),
-        ("UPDATE record SET error_message = 'x'", "its last visit found a fault"),
-        ("UPDATE record SET redirect_target = 'x'", "its last visit found a fault"),
-        ("UPDATE state SET lost_count = 1", "its last visit found a fault"),
-        ("UPDATE state SET status = 1", "its last visit found a fault"),
+        ("UPDATE record SET configuration = 0", "extracted with other settings"),
+        ("UPDATE record SET error_message = 'x'", "failed at its last visit"),
+        ("UPDATE record SET redirect_target = 'x'", "failed at its last visit"),
+        ("UPDATE state SET lost_count = 1", "failed at its last visit"),
+        ("UPDATE state SET status = 1", "failed at its last visit"),
     ],
 )
 def test_a_listed_file_is_read_if_anything_about_it_differs(
@@ -114,13 +114,13 @@ def test_a_snapshot_does_not_stand_for_a_file_under_other_settings(
 
     [asked] = plan(desk, FOLDER, stores, Told(Entry(url, SIZE, ETAG, None)))["asked"]
 
-    assert asked["why"] == "it was extracted with other settings"
+    assert asked["why"] == "extracted with other settings"
 
 
 def test_a_file_without_a_validator_to_trust_is_read(options: Options):
     desk, url = stored(FOLDER, options)
     [asked] = plan(desk, FOLDER, options, Told(Entry(url, SIZE, None, None)))["asked"]
-    assert asked["why"] == "its listing has no validator that can be trusted"
+    assert asked["why"] == "no reliable validator in the listing"
 
 
 def test_a_validator_that_is_a_hash_decides_alone(options: Options):
@@ -157,4 +157,4 @@ def test_a_listing_that_breaks_is_no_evidence_of_absence(options: Options):
 
     assert (whole["removes"], whole["note"]) == ({"absent": 1}, None)
     assert broken["removes"] == {}
-    assert broken["note"].startswith("not listed: /srv/docs (its driver is not installed)")
+    assert broken["note"].startswith("cannot be listed: /srv/docs (its driver is not installed)")

@@ -56,17 +56,17 @@ def test_what_is_declared_no_more_is_not_fresh_and_names_the_remedy():
     status = replace(WELL, is_vanished=True)
 
     assert text(is_vanished=True) == (
-        "not fresh: it is declared no more, and no run visits it; complete; healthy"
+        "not fresh: no longer declared, so no run visits it; complete; healthy"
     )
     (found,) = reported_concerns(status, NOW, longest=14 * DAY)
-    assert found.text.startswith("it is declared no more: its pages stay searchable and are")
+    assert found.text.startswith("no longer declared: its pages stay searchable, but are")
     assert found.command == ("forget", "--source", "docs")
 
 
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"complete_run": None, "completed_at": None}, "; not complete: no run was;"),
+        ({"complete_run": None, "completed_at": None}, "; not complete: no run was complete yet;"),
         ({"last_run": replace(RUN, no=4, reasons=("not_due: 4",))}, "; complete;"),
         (
             {
@@ -161,8 +161,8 @@ def test_the_status_fits_one_screen(monkeypatch: pytest.MonkeyPatch, count: int,
 @pytest.mark.parametrize(
     ("is_listed", "orphans", "no_text"),
     [
-        (True, "no listing and no link has them any more, or they are left out", ""),
-        (False, "no link leads there any more, or they are left out", ": only a script would"),
+        (True, "in no listing and linked nowhere any more, or left out of the crawl", ""),
+        (False, "no link to it any more, or left out of the crawl", ", perhaps because scripts"),
     ],
 )
 def test_concerns_of_a_listed_source_speak_of_its_listing(
@@ -172,4 +172,4 @@ def test_concerns_of_a_listed_source_speak_of_its_listing(
     status = replace(WELL, counts=counts, is_listed=is_listed)
     first, second = (c.text for c in reported_concerns(status, NOW, longest=14 * DAY))
     assert first == f"2 orphaned: {orphans}"
-    assert second.removesuffix(" write it") == f"3 without text{no_text}"
+    assert second.removesuffix(" write it in the browser") == f"3 without text{no_text}"

@@ -83,10 +83,10 @@ def test_nothing_removes_what_is_not_held():
 @pytest.mark.parametrize(
     ("gone", "text"),
     [
-        (0, "3 more runs that find 404"),
-        (1, "2 more runs that find 404"),
-        (2, "1 more run that finds 404"),
-        (9, "1 more run that finds 404"),
+        (0, "3 more runs get 404"),
+        (1, "2 more runs get 404"),
+        (2, "1 more run gets 404"),
+        (9, "1 more run gets 404"),
     ],
 )
 def test_a_page_that_is_gone_goes_after_the_runs_that_are_missing(gone, text):
@@ -99,10 +99,10 @@ def test_a_page_that_is_gone_goes_after_the_runs_that_are_missing(gone, text):
 @pytest.mark.parametrize(
     ("age", "gone", "text"),
     [
-        (1, 0, "2 more complete runs that do not reach it"),
-        (2, 0, "1 more complete run that does not reach it"),
-        (1, 1, "1 more complete run that does not reach it"),
-        (9, 0, "1 more complete run that does not reach it"),
+        (1, 0, "2 more complete runs find no link to it"),
+        (2, 0, "1 more complete run finds no link to it"),
+        (1, 1, "1 more complete run finds no link to it"),
+        (9, 0, "1 more complete run finds no link to it"),
     ],
 )
 def test_an_orphan_goes_after_the_complete_runs_that_are_missing(age, gone, text):
@@ -156,7 +156,7 @@ def test_a_page_that_moved_away_goes_whatever_statuses_count():
 
     way = current(moved, replace(POLICY, purge_statuses=frozenset()))
 
-    assert (way.rule, str(way)) == (RemovalRule.GONE, "1 more run that finds 301")
+    assert (way.rule, str(way)) == (RemovalRule.GONE, "1 more run gets 301")
 
 
 def test_an_excluded_page_ages_like_an_orphan_unless_it_goes_at_once():
@@ -165,9 +165,9 @@ def test_an_excluded_page_ages_like_an_orphan_unless_it_goes_at_once():
 
     assert (later.rule, str(later)) == (
         RemovalRule.EXCLUDED,
-        "2 more complete runs that leave it out",
+        "2 more complete runs leave it out",
     )
-    assert (at_once.rule, str(at_once)) == (RemovalRule.EXCLUDED, "1 more run that leaves it out")
+    assert (at_once.rule, str(at_once)) == (RemovalRule.EXCLUDED, "1 more run leaves it out")
     aged = current(facts, Policy(orphan_min_age=60), remove_excluded=True)
     assert (aged.min_age, aged.due(NOW)) == (0, True)
     absent = current(replace(facts, finding=Finding.ABSENT), remove_excluded=True)
@@ -180,17 +180,17 @@ def test_an_excluded_page_ages_like_an_orphan_unless_it_goes_at_once():
         (
             Finding.MOVED,
             RemovalRule.REDIRECT,
-            "1 more run that finds its redirect to lead to an indexed page",
+            "1 more run finds that it redirects to an indexed page",
         ),
         (
             Finding.NOT_ACCEPTABLE,
             RemovalRule.NOT_ACCEPTABLE,
-            "1 more run that finds that it must not be indexed",
+            "1 more run finds that it must not be indexed",
         ),
         (
             Finding.CANONICAL,
             RemovalRule.CANONICAL,
-            "1 more run that finds its canonical page indexed",
+            "1 more run finds its canonical page indexed",
         ),
     ],
 )
@@ -214,8 +214,8 @@ def test_nothing_is_under_way_for_a_page_that_answers_or_fails_otherwise(found):
 
     assert current(facts) is None
     assert texts(facts) == [
-        "3 runs in a row that find 404 or 410",
-        "3 complete runs in a row that do not reach it",
+        "3 runs in a row get 404 or 410",
+        "3 complete runs in a row find no link to it",
     ]
 
 
@@ -259,7 +259,7 @@ def test_a_page_of_a_listing_goes_with_the_complete_run_that_does_not_list_it(fo
     [way] = [w for w in forecast_ways(listed, policy) if w.rule is RemovalRule.ABSENT]
     more = "more " if found is Finding.ABSENT else ""
 
-    assert str(way) == f"1 {more}complete run that does not list it"
+    assert str(way) == f"1 {more}complete run does not list it"
     assert (way.current, way.complete, way.min_age) == (found is Finding.ABSENT, True, 0)
     assert way.due(NOW) is (found is Finding.ABSENT)
     rules = {w.rule for w in forecast_ways(listed, policy)}
@@ -271,22 +271,20 @@ def test_a_listed_page_has_the_listing_first_and_its_answers_after_it():
     listed = replace(HELD, is_listed=True)
 
     assert texts(listed) == [
-        "1 complete run that does not list it",
-        "3 runs in a row that find 404 or 410 although it is listed",
+        "1 complete run does not list it",
+        "3 runs in a row get 404 or 410 although it is listed",
     ]
     gone = replace(listed, finding=Finding.GONE, http_status=404, gone_count=2)
-    assert texts(gone)[0] == "1 more run that finds 404 although it is listed"
-    assert texts(replace(gone, pinned=True))[0] == "1 more run that finds 404"
+    assert texts(gone)[0] == "1 more run gets 404 although it is listed"
+    assert texts(replace(gone, pinned=True))[0] == "1 more run gets 404"
 
 
 @pytest.mark.covers("R3-71", "M-07")
 def test_only_its_listing_removes_an_item_of_a_library():
     item = replace(HELD, is_listed=True, is_answered=False)
 
-    assert texts(item) == ["1 complete run that does not list it"]
-    assert texts(replace(item, finding=Finding.ABSENT)) == [
-        "1 more complete run that does not list it"
-    ]
+    assert texts(item) == ["1 complete run does not list it"]
+    assert texts(replace(item, finding=Finding.ABSENT)) == ["1 more complete run does not list it"]
     rules = {way.rule for way in forecast_ways(replace(item, finding=Finding.GONE), POLICY)}
     assert rules == {RemovalRule.GONE, RemovalRule.ABSENT}  # a pinned one, which no listing has
 
@@ -402,16 +400,16 @@ def test_a_record_that_was_not_visited_tells_no_outcome(word):
         (Standing.HELD, True, Extraction.AGAIN, False, None),
         (Standing.HELD, True, Extraction.REFUSED, False, None),
         (Standing.LINKS, True, Extraction.STANDS, False, None),
-        (Standing.BARE, True, Extraction.STANDS, True, "no copy of it is stored"),
+        (Standing.BARE, True, Extraction.STANDS, True, "no copy is stored"),
         (
             Standing.HELD,
             False,
             Extraction.STANDS,
             False,
-            "no validator that can be trusted is stored",
+            "no reliable validator is stored",
         ),
-        (Standing.HELD, True, Extraction.WHOLE, False, "it was extracted with other settings"),
-        (Standing.HELD, True, Extraction.WHOLE, True, "it was ordered to be indexed anew"),
+        (Standing.HELD, True, Extraction.WHOLE, False, "extracted with other settings"),
+        (Standing.HELD, True, Extraction.WHOLE, True, "reindexing was ordered"),
     ],
 )
 def test_why_a_page_is_asked_without_validators(standing, validators, extraction, ordered, why):
@@ -429,7 +427,7 @@ def test_validators_that_are_not_believed_are_not_sent():
         "unconfirmed": False,
     }  # fmt: skip
 
-    why = "the validators of its server are not believed"
+    why = "the validators of its server are unreliable"
     assert reason_without_validators(**facts, validators=True, believed=False) == why
     assert "is stored" in reason_without_validators(**facts, validators=False, believed=False)
 
@@ -440,7 +438,7 @@ def test_a_file_without_a_validator_lacks_that_of_its_listing():
         "believed": True, "unconfirmed": False, "is_listed": True,
     }  # fmt: skip
 
-    why = "its listing had no validator that can be trusted"
+    why = "no reliable validator in the listing"
     assert reason_without_validators(**facts, validators=False) == why
     assert reason_without_validators(**facts, validators=True) is None
 
@@ -451,8 +449,11 @@ def test_a_304_that_named_another_version_is_followed_by_a_request_without_valid
         "validators": True, "unconfirmed": True,
     }  # fmt: skip
 
-    assert reason_without_validators(**facts, believed=True) == "its last 304 named another version"
-    assert "not believed" in reason_without_validators(**facts, believed=False)
+    assert (
+        reason_without_validators(**facts, believed=True)
+        == "its last 304 response named another version"
+    )
+    assert "unreliable" in reason_without_validators(**facts, believed=False)
 
 
 def test_a_way_without_a_least_age_is_due_at_once():
@@ -481,7 +482,7 @@ def test_what_a_record_keeps_of_an_error_tells_its_outcome(status, word, http_st
 def test_any_status_that_counts_is_named_so():
     policy = Policy(purge_statuses=None)
 
-    assert any("find an error that counts" in text and "counts?" not in text
+    assert any("get an error that counts towards removal" in text and "counts?" not in text
                for text in texts(HELD, policy))  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from smartcrawl.rules.model import REMOVES_PINNED, RemovalRule
 
 OUT_OF_SCOPE = "out of scope"
 NOT_LISTED = "not in the listing"
-NO_LINK = "no link leads to it"
+NO_LINK = "no page links to it"
 
 
 def _numbers(rules: Iterable[RemovalRule]) -> str:
