@@ -5,7 +5,7 @@ import re
 import runpy
 import subprocess
 from argparse import ArgumentParser
-from ast import Assign, Call, Name, parse, walk
+from ast import Name, Store, parse, walk
 from functools import cache
 from importlib import import_module
 from inspect import signature
@@ -21,7 +21,7 @@ from smartcrawl.commands.one_page import OnePage
 from smartcrawl.engine.download import headers
 from smartcrawl.extract import links, robots_txt, sitemaps
 from smartcrawl.index.hits import Hit
-from smartcrawl.model import urls
+from smartcrawl.model import setting_values, settings_table, urls
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Document, Section
 from smartcrawl.reports.export_texts import exported_chunks, exported_page_row
 from smartcrawl.reports.exported_pages import ExportedPage
@@ -31,6 +31,7 @@ from smartcrawl.rules import chains, http, traps
 from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
 from smartcrawl.run import links as run_links
 from smartcrawl.run.opening import ARGUMENTS, FILES_ARGUMENTS
+from tests import settings_manual
 
 ROOT = Path(__file__).parent.parent
 SETTINGS = ROOT / "smartcrawl" / "settings.py"
@@ -76,31 +77,40 @@ def codes(page, heading, column=0):
 # Settings
 
 
-def settings_of_people():
-    """Return the settings that may come from the environment: the others are fixed."""
-    return [
-        node.targets[0].id
-        for node in walk(parse(SETTINGS.read_text(encoding="utf-8")))
-        if isinstance(node, Assign)
-        and isinstance(node.value, Call)
-        and isinstance(node.value.func, Name)
-        and node.value.func.id == "_env"
-    ]
+def test_every_setting_is_documented_row_by_row_as_the_table_has_it():
+    """``python -m tests.settings_manual --write`` brings the page up to date."""
+    page = read("docs/settings.md")
+    told = [row[0].strip("`") for row in rows("docs/settings.md") if row[0] != "setting"]
+
+    assert told == list(settings_table.SETTINGS)
+    assert page == settings_manual.written_tables(page)
 
 
-def test_every_setting_is_documented_with_its_default_and_no_other(monkeypatch):
-    names = settings_of_people()
-    for name in names:
+def test_every_number_of_something_has_its_unit():
+    kinds = (setting_values.Number, setting_values.Whole)
+    for name, setting in settings_table.SETTINGS.items():
+        assert setting.unit, name
+        assert isinstance(setting, kinds) == (type(setting.default) in (int, float)), name
+
+
+def test_the_settings_module_has_the_names_of_the_table_and_fixed_ones(monkeypatch):
+    for name in settings_table.SETTINGS:
         monkeypatch.delenv(name, raising=False)
-    defaults = runpy.run_path(str(SETTINGS))
-    told = {row[0].strip("`"): row[1].strip("`") for row in rows("docs/settings.md")[1:]}
-    told.pop("setting", None)
+    values = runpy.run_path(str(SETTINGS))
+    written = {
+        node.id
+        for node in walk(parse(SETTINGS.read_text(encoding="utf-8")))
+        if isinstance(node, Name) and isinstance(node.ctx, Store)
+    }
+    fixed = {name for name in written if name.isupper()}
 
-    assert told == {name: str(defaults[name]) or "empty" for name in names}
+    assert values["defaults"] == {n: s.default for n, s in settings_table.SETTINGS.items()}
+    assert {name: values[name] for name in values["defaults"]} == values["defaults"]
+    assert {name for name in values if name.isupper()} - fixed == set(settings_table.SETTINGS)
 
 
 def test_every_setting_comes_from_the_environment_variable_of_its_name(monkeypatch):
-    names = settings_of_people()
+    names = list(settings_table.SETTINGS)
     for name in names:
         monkeypatch.setenv(name, f"value of {name}")
     values = runpy.run_path(str(SETTINGS))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sys
-import tokenize
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from importlib.resources import files
 from itertools import groupby
 from math import isfinite
 from typing import Any, Final, NamedTuple
@@ -21,7 +18,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_name
 from smartcrawl.model.redaction import HIDDEN, redacted_lines, redacted_text
 from smartcrawl.model.setting_values import CMDLINE
-from smartcrawl.settings import defaults
+from smartcrawl.model.settings_table import SETTINGS, TABLE
 from smartcrawl.terminal import tables
 from smartcrawl.terminal.base_command import BaseCommand, CommandSettings
 from smartcrawl.terminal.command import FAILED, print_json
@@ -30,7 +27,7 @@ from smartcrawl.terminal.state_folder import VARIABLES
 from smartcrawl.terminal.tables import print_table
 
 MASK: Final = "***"  #: shown in place of a secret
-KEYS: Final = ("name", "group", "value", "source", "default", "meaning")
+KEYS: Final = ("name", "group", "value", "source", "default", "meaning", "unit")
 _COLUMNS: Final = (
     tables.printed_word_column("name", "setting"),
     tables.printed_name_column("value"),
@@ -45,14 +42,6 @@ _ARGUMENTS: Final = (
 )
 _SECRET = re.compile("KEY|TOKEN|PASSWORD|SECRET")
 _SWITCH: Final = {"1": True, "true": True, "0": False, "false": False}
-
-
-class Described(NamedTuple):
-    """A setting as settings.py describes it."""
-
-    name: str
-    group: str
-    meaning: str
 
 
 class Override(NamedTuple):
@@ -141,66 +130,42 @@ class Command(BaseCommand):
         self.exitcode = FAILED
 
 
-def config_command_descriptions() -> list[Described]:
-    """Read the descriptions in the comments of settings.py, in its order.
-
-    A line that begins with # opens a group; the comment behind a setting is its meaning.
-    """
-    source = files("smartcrawl").joinpath("settings.py").read_text("utf-8")
-    found = []
-    group = name = meaning = ""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        first = token.start[1] == 0
-        if token.type == tokenize.COMMENT:
-            text = token.string.lstrip("#: ")
-            group, meaning = (text, meaning) if first else (group, text)
-        elif token.type == tokenize.NAME and first:
-            name, meaning = token.string, ""
-        elif token.type == tokenize.NEWLINE and name in defaults:
-            found.append(Described(name, group, meaning))
-            name = ""
-    return found
-
-
-def config_command_settings(names: Sequence[str], settings: CommandSettings) -> list[Described]:
-    """Return the settings of these names, whatever their case; all where none is named.
+def config_command_settings(names: Sequence[str], settings: CommandSettings) -> list[str]:
+    """Return the names of these settings, whatever their case; all where none is named.
 
     Raises:
         SettingError: there is no such setting.
     """
-    known = {one.name: one for one in config_command_descriptions()}
     for name in names:
-        if name.upper() in known:
+        if name.upper() in SETTINGS:
             continue
         if name.upper() in settings:
             raise SettingError(
                 f"{name.upper()} is not among the settings of smartcrawl:"
                 f" scrapy settings --get {name.upper()} prints it"
             )
-        near = similar_words(name.upper(), known, most=3)
+        near = similar_words(name.upper(), SETTINGS, most=3)
         hint = f": {program_name()} config prints them all"
         if near:
             hint = f"; did you mean {' or '.join(near)}?"
         raise SettingError(f"there is no setting {name!r}{hint}")
     wanted = {name.upper() for name in names}
-    return [one for one in known.values() if not wanted or one.name in wanted]
+    return [name for name in SETTINGS if not wanted or name in wanted]
 
 
 def config_command_rows(
-    settings: CommandSettings, wanted: Iterable[Described], *, by_level: bool = False
+    settings: CommandSettings, wanted: Collection[str], *, by_level: bool = False
 ) -> list[dict[str, Any]]:
     """Return a row for each setting, under KEYS; ``by_level``: whether -L was given."""
     rows = []
-    for one in wanted:
-        value, default = settings[one.name], defaults[one.name]
-        source = (
-            "-L"
-            if by_level and one.name == "LOG_LEVEL"
-            else config_command_value_source(settings, one.name)
-        )
-        values = (_typed(value, default), default)
+    for group, one in ((group, one) for group, those in TABLE.items() for one in those):
+        if one.name not in wanted:
+            continue
+        is_level = by_level and one.name == "LOG_LEVEL"
+        source = "-L" if is_level else config_command_value_source(settings, one.name)
+        values = (_typed(settings[one.name], one.default), one.default)
         shown = [config_command_value_masked(one.name, each) for each in values]
-        row = (one.name, one.group, shown[0], source, shown[1], one.meaning)
+        row = (one.name, group, shown[0], source, shown[1], one.meaning, one.unit_and_bounds)
         rows.append(dict(zip(KEYS, row, strict=True)))
     return rows
 
@@ -218,7 +183,7 @@ def config_command_value_source(settings: CommandSettings, name: str) -> str:
     value = str(settings[name])
     if name in os.environ and value == os.environ[name]:
         return "environment"
-    return "default" if value == str(defaults[name]) else "settings module"
+    return "default" if value == str(SETTINGS[name].default) else "settings module"
 
 
 def config_command_value_masked(name: str, value: object) -> object:
@@ -233,7 +198,7 @@ def config_command_value_masked(name: str, value: object) -> object:
     """
     if value in (None, ""):
         return value
-    if _SECRET.search(name):
+    if SETTINGS[name].is_secret if name in SETTINGS else _SECRET.search(name):
         return MASK
     if isinstance(value, bool | int | float):
         return value
@@ -249,7 +214,7 @@ def config_command_error(settings: CommandSettings) -> str | None:
     except SmartcrawlError as error:
         message = str(error)
         name = message.partition(" ")[0]
-        if _SECRET.search(name) and name in defaults:
+        if name in SETTINGS and SETTINGS[name].is_secret:
             value = settings[name]
             for text in (repr(value), str(value)):
                 message = message.replace(text, MASK) if text else message

@@ -16,7 +16,7 @@ from typing import Final
 
 from smartcrawl.commands.crawl_words import command_line_of_crawl
 from smartcrawl.commands.demo_server import DemoError
-from smartcrawl.settings import defaults
+from smartcrawl.model.settings_table import SETTINGS
 
 Words = tuple[str, ...]  #: a command and its arguments, as typed after ``smartcrawl``
 
@@ -141,7 +141,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _environment(folder: Path, columns: int, *, colour: bool) -> dict[str, str]:
     """Return the environment of the commands: that of the user, without any setting of ours."""
-    ours = {*defaults, "SCRAPY_PROJECT", "SMARTCRAWL_DATA_DIR", "NO_COLOR", "FORCE_COLOR"}
+    ours = {*SETTINGS, "SCRAPY_PROJECT", "SMARTCRAWL_DATA_DIR", "NO_COLOR", "FORCE_COLOR"}
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     home = Path(__file__).parents[2]
     if "site-packages" not in home.parts:  # a checkout

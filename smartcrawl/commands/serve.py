@@ -21,6 +21,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.server.keys import (
@@ -76,8 +77,9 @@ class Command(BaseCommand):
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
         super().add_options(parser)
-        parser.add_argument("--host", metavar="IP", help="address to listen at (API_HOST)")
-        parser.add_argument("--port", metavar="N", help="port, 0: a free one (API_PORT)")
+        for option, metavar, name in (("--host", "IP", "API_HOST"), ("--port", "N", "API_PORT")):
+            help_text = f"{SETTINGS[name].meaning} ({name}, default: {SETTINGS[name].default})"
+            parser.add_argument(option, metavar=metavar, help=help_text)
         keys = parser.add_mutually_exclusive_group()
         keys.add_argument("--create-key", metavar="NAME", help="make a key, print it once, and end")
         keys.add_argument("--list-keys", action="store_true", help="list the keys, and end")

@@ -12,10 +12,10 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.setting_values import CMDLINE
+from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.server.keys import api_key_exists
-from smartcrawl.settings import defaults
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.output import print_note
 
@@ -82,6 +82,6 @@ def command_crawl_program(
 def _environment(settings: Any, options: Options) -> dict[str, str]:
     """Return the environment of crawls: that of this process, and the settings of its ``-s``."""
     given = {
-        name: str(settings[name]) for name in defaults if settings.getpriority(name) == CMDLINE
+        name: str(settings[name]) for name in SETTINGS if settings.getpriority(name) == CMDLINE
     }
     return dict(os.environ) | given | {"DATA_DIR": str(options.data_dir.absolute())}

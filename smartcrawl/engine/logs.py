@@ -21,8 +21,7 @@ from scrapy.utils import log as scrapy_log
 import smartcrawl
 from smartcrawl.engine.project_settings import end_scrapy_process
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
-from smartcrawl.model.redaction import log_format_option
-from smartcrawl.model.setting_values import log_level_option
+from smartcrawl.model.settings_table import setting_value
 from smartcrawl.sources.private_files import file_like_its_folder
 from smartcrawl.terminal.bar import AboveBar
 from smartcrawl.terminal.log_lines import printed_line_formatter
@@ -125,7 +124,7 @@ class Logs:
             SettingError: LOG_FORMAT names no format, or LOG_LEVEL no level.
         """
         made_of = (
-            log_format_option(settings),
+            setting_value(settings, "LOG_FORMAT"),
             settings.get("LOG_DATEFORMAT"),
             settings.get("LOG_FILE"),
             settings.getbool("LOG_FILE_APPEND"),
@@ -171,11 +170,13 @@ def _handler(settings: Any) -> logging.Handler:
         handler = AboveBar()
     else:
         handler = logging.NullHandler()
-    handler.setLevel(log_level_option(settings))
+    handler.setLevel(setting_value(settings, "LOG_LEVEL"))
     if settings.get("LOG_LEVEL") != "DEBUG":
         handler.addFilter(_is_news)
     handler.setFormatter(
-        printed_line_formatter(log_format_option(settings), settings.get("LOG_DATEFORMAT"))
+        printed_line_formatter(
+            setting_value(settings, "LOG_FORMAT"), settings.get("LOG_DATEFORMAT")
+        )
     )
     if settings.getbool("LOG_SHORT_NAMES"):
         handler.addFilter(_short_name)

@@ -11,9 +11,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted_text
+from smartcrawl.model.settings_table import setting_value
 from smartcrawl.model.whole_path import whole_path
 
-_PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")  #: names that Elasticsearch accepts
 _REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: parts that no address has
 #: Default ports by scheme.
 _PORTS: Final[Mapping[str, int]] = {"http": 9200, "https": 443}
@@ -37,14 +37,9 @@ class ElasticsearchTarget:
         Raises:
             SettingError: naming the setting and what it takes; secrets are not repeated.
         """
-        prefix = _text(settings, "ELASTICSEARCH_INDEX_PREFIX")
-        if not _PREFIX.fullmatch(prefix):
-            raise SettingError(
-                f"ELASTICSEARCH_INDEX_PREFIX is {prefix!r}: it takes up to 100 lower-case letters,"
-                " digits, _ . and -, and begins with a letter or a digit"
-            )
-        certificates = _certificates(_text(settings, "ELASTICSEARCH_CA_CERTS"))
-        address = _text(settings, "ELASTICSEARCH_URL")
+        prefix = setting_value(settings, "ELASTICSEARCH_INDEX_PREFIX")
+        certificates = _certificates(setting_value(settings, "ELASTICSEARCH_CA_CERTS"))
+        address = setting_value(settings, "ELASTICSEARCH_URL")
         if not address:
             return None
         parts, port = _parts(address)
@@ -58,10 +53,6 @@ class ElasticsearchTarget:
             password=password,
             ca_certs=certificates,
         )
-
-
-def _text(settings: Mapping[str, Any], name: str) -> str:
-    return str(settings[name] or "").strip()
 
 
 def _parts(address: str) -> tuple[SplitResult, int]:
@@ -83,14 +74,14 @@ def _parts(address: str) -> tuple[SplitResult, int]:
 def _credentials(settings: Mapping[str, Any], parts: SplitResult) -> tuple[str, str, str]:
     """Return user, password and API key; at most one of the last two is not empty."""
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    api_key = _text(settings, "ELASTICSEARCH_API_KEY")
+    api_key = setting_value(settings, "ELASTICSEARCH_API_KEY").strip()
     for name, in_url in (("ELASTICSEARCH_USERNAME", user), ("ELASTICSEARCH_PASSWORD", password)):
-        if in_url and _text(settings, name) not in ("", in_url):
+        if in_url and setting_value(settings, name).strip() not in ("", in_url):
             raise SettingError(
                 f"{name} is another one than in ELASTICSEARCH_URL: leave one of them out"
             )
-    user = user or _text(settings, "ELASTICSEARCH_USERNAME")
-    password = password or str(settings["ELASTICSEARCH_PASSWORD"] or "")
+    user = user or setting_value(settings, "ELASTICSEARCH_USERNAME")
+    password = password or setting_value(settings, "ELASTICSEARCH_PASSWORD")
     if bool(user) != bool(password):
         raise SettingError(
             "ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD belong together:"

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.openai_server import OpenAIServerOptions, openai_url_option
-from smartcrawl.model.setting_values import (
-    authorities_option,
-    switch_option,
-    whole_number_option,
-)
-from smartcrawl.model.whole_path import whole_path
+from smartcrawl.model.openai_server import OpenAIServerOptions
+from smartcrawl.model.settings_table import SETTINGS, setting_value
 
 LOCAL: Final = "local"
 ONNX: Final = "onnx"
-EMBEDDERS: Final = (LOCAL, ONNX, "openai")
 ON_THIS_MACHINE: Final = frozenset({LOCAL, ONNX})  #: those whose model is not in the settings
-MOST_DIMENSIONS: Final = 4_000  #: of the index of PostgreSQL's halfvec; Elasticsearch has 4,096
-_MOST_TEXTS: Final = 2_048  #: in a request to OpenAI
-_MODEL: Final = re.compile(r"[\x21-\x7e]{1,200}")
+#: The limit of an index of PostgreSQL's halfvec; Elasticsearch has 4,096.
+MOST_DIMENSIONS: Final = int(SETTINGS["EMBEDDING_DIMENSION"].most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,33 +52,26 @@ class EmbedderOptions(OpenAIServerOptions):
         Raises:
             SettingError: as of ``of``.
         """
-        name = str(settings["EMBEDDER"] or "").strip().lower()
-        if name not in ("", *EMBEDDERS):
-            raise SettingError(
-                f"EMBEDDER is {settings['EMBEDDER']!r}: it takes one of {', '.join(EMBEDDERS)}, or"
-                " nothing for no vectors"
-            )
+        value_of = partial(setting_value, settings)
+        name, folder = value_of("EMBEDDER"), value_of("EMBEDDING_FOLDER")
+        if name == ONNX and folder is None:
+            raise missing_embedding_folder()
         return cls(
             name=name,
-            folder=_folder(settings, needs_it=name == ONNX),
-            url=_url(settings),
-            model=_model(settings),
-            dimension=whole_number_option(
-                settings, "EMBEDDING_DIMENSION", least=1, most=MOST_DIMENSIONS
-            ),
-            batch_texts=whole_number_option(
-                settings, "EMBEDDING_BATCH_TEXTS", least=1, most=_MOST_TEXTS
-            ),
-            batch_tokens=whole_number_option(settings, "EMBEDDING_BATCH_TOKENS", least=1),
-            timeout=whole_number_option(settings, "EMBEDDING_TIMEOUT_SECONDS", least=1),
-            wait=whole_number_option(settings, "EMBEDDING_WAIT_SECONDS"),
-            ca_file=authorities_option(settings, "CA_FILE"),
-            has_proxies=switch_option(settings, "HTTPPROXY_ENABLED"),
+            folder=folder,
+            url=_url(value_of("EMBEDDING_URL")),
+            model=value_of("EMBEDDING_MODEL"),
+            dimension=value_of("EMBEDDING_DIMENSION"),
+            batch_texts=value_of("EMBEDDING_BATCH_TEXTS"),
+            batch_tokens=value_of("EMBEDDING_BATCH_TOKENS"),
+            timeout=value_of("EMBEDDING_TIMEOUT_SECONDS"),
+            wait=value_of("EMBEDDING_WAIT_SECONDS"),
+            ca_file=value_of("CA_FILE"),
+            has_proxies=value_of("HTTPPROXY_ENABLED"),
         )
 
 
-def _url(settings: Mapping[str, Any]) -> str:
-    url = openai_url_option(settings, "EMBEDDING_URL")
+def _url(url: str) -> str:
     if url.endswith("/embeddings"):
         raise SettingError(
             f"EMBEDDING_URL is {url!r}: it takes the address without /embeddings at its end, such"
@@ -100,22 +86,3 @@ def missing_embedding_folder() -> SettingError:
         "EMBEDDING_FOLDER is empty, and the vectors are those of 'onnx': it takes the folder of a"
         " sentence model with model.onnx and tokenizer.json"
     )
-
-
-def _folder(settings: Mapping[str, Any], *, needs_it: bool) -> Path | None:
-    text = str(settings["EMBEDDING_FOLDER"] or "").strip()
-    if text:
-        return whole_path(text)
-    if needs_it:
-        raise missing_embedding_folder()
-    return None
-
-
-def _model(settings: Mapping[str, Any]) -> str:
-    model = str(settings["EMBEDDING_MODEL"] or "").strip()
-    if not _MODEL.fullmatch(model):
-        raise SettingError(
-            f"EMBEDDING_MODEL is {settings['EMBEDDING_MODEL']!r}: it takes the name of a model of"
-            " the server, such as text-embedding-3-small"
-        )
-    return model

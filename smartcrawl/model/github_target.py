@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import urlsplit
 
-from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import redacted_text
-from smartcrawl.model.urls import request_url
+from smartcrawl.model.settings_table import setting_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +24,5 @@ class GithubTarget:
         Raises:
             SettingError: naming the setting and what it takes.
         """
-        return cls(
-            api=_place(settings, "GITHUB_API_URL", "https://ghe.example.com/api/v3"),
-            raw=_place(settings, "GITHUB_RAW_URL", "https://ghe.example.com/raw"),
-            web=_place(settings, "GITHUB_WEB_URL", "https://ghe.example.com"),
-        )
-
-
-def _place(settings: Mapping[str, Any], name: str, example: str) -> str:
-    text = str(settings[name] or "").strip()
-    url = request_url(text)
-    if url is None or "@" in urlsplit(text).netloc or "?" in text or "#" in text:
-        raise SettingError(
-            f"{name} is {redacted_text(text)!r}: it takes an http or https address without"
-            " credentials"
-            f" and query, such as {example}"
-        )
-    return url.rstrip("/")
+        names = ("GITHUB_API_URL", "GITHUB_RAW_URL", "GITHUB_WEB_URL")
+        return cls(*(setting_value(settings, name) for name in names))

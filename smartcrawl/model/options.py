@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from smartcrawl.model.documents import ChunkSize
@@ -16,70 +16,69 @@ from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.github_target import GithubTarget
-from smartcrawl.model.given_numbers import MOST_DAYS, MOST_NUMBER, given_number
-from smartcrawl.model.redaction import log_format_option, redacted_text
-from smartcrawl.model.robots_options import robots_parser_option
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.model.setting_values import (
-    authorities_option,
-    choice_option,
-    is_given_option,
-    log_level_option,
-    network_list_option,
-    number_option,
-    port_list_option,
-    statuses_option,
-    switch_option,
-    table_name_option,
-    whole_number_option,
-    word_list_option,
-)
+from smartcrawl.model.setting_values import is_given_option
+from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.model.sharepoint_options import SharepointOptions
 from smartcrawl.model.urls import Trackers
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.model.whole_path import whole_path
 from smartcrawl.rules.absence import Policy
-from smartcrawl.rules.http import MOST_REDIRECTS, RedirectLimit, http_redirect_limit
+from smartcrawl.rules.http import RedirectLimit, http_redirect_limit
 from smartcrawl.rules.schedule import Schedule
 
 _PROJECT = 20  #: priority of a settings module, as Scrapy counts
-#: Scrapy's own numbers that are checked here, with their lowest value.
-SCRAPY_LIMITS = {
-    "CONCURRENT_REQUESTS": 1,
-    "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
-    "DOWNLOAD_DELAY": 0,
-    "DOWNLOAD_TIMEOUT": 0.001,
-    "DOWNLOAD_MAXSIZE": 0,
-    "RETRY_TIMES": 0,
-    "AUTOTHROTTLE_START_DELAY": 0,
-    "AUTOTHROTTLE_MAX_DELAY": 0,
-    "AUTOTHROTTLE_TARGET_CONCURRENCY": 0.001,
+#: The fields of Options that are settings as they stand.
+_FIELDS: Final[Mapping[str, str]] = {
+    "concurrent": "CONCURRENT_REQUESTS",
+    "per_host": "CONCURRENT_REQUESTS_PER_DOMAIN",
+    "download_delay": "DOWNLOAD_DELAY",
+    "registry_table": "REGISTRY_TABLE_NAME",
+    "sink_wait": "SINK_WAIT_SECONDS",
+    "partition": "REGISTRY_PARTITION_STRATEGY",
+    "depth_limit": "DEPTH_LIMIT",
+    "content_hash_basis": "CONTENT_HASH_BASIS",
+    "extract_processes": "EXTRACT_PROCESSES",
+    "extract_memory": "EXTRACT_MEMORY_MB",
+    "extract_cpu_seconds": "EXTRACT_CPU_SECONDS",
+    "extract_seconds_per_host": "EXTRACT_SECONDS_PER_HOST",
+    "force_on_canonical": "FORCE_REINDEX_ON_CANONICAL_CHANGE",
+    "allow_networks": "ALLOW_NETWORKS",
+    "allow_ports": "ALLOW_PORTS",
+    "verify_certificates": "VERIFY_CERTIFICATES",
+    "ca_file": "CA_FILE",
+    "out_of_scope_policy": "OUT_OF_SCOPE_POLICY",
+    "sweep_max_ratio": "SWEEP_MAX_RATIO",
+    "sweep_min_count": "SWEEP_MIN_COUNT",
+    "trust_sample_ratio": "TRUST_SAMPLE_RATIO",
+    "max_unverified_days": "MAX_UNVERIFIED_DAYS",
+    "soft_404": "SOFT_404_DETECTION",
+    "file_validator": "FILE_VALIDATOR",
+    "head_policy": "HEAD_POLICY",
+    "head_min_bytes": "HEAD_MIN_BYTES",
+    "robots_obeyed": "ROBOTSTXT_OBEY",
+    "robots_ttl": "ROBOTS_TTL_SECONDS",
+    "retry_after_max_wait": "RETRY_AFTER_MAX_WAIT",
+    "host_url_budget": "HOST_URL_BUDGET",
+    "max_hosts": "MAX_HOSTS",
+    "host_failures_to_park": "HOST_FAILURES_TO_PARK",
+    "host_failure_seconds": "HOST_FAILURE_SECONDS",
+    "host_park_seconds": "HOST_PARK_SECONDS",
+    "host_probes": "HOST_PROBES",
+    "undo_ttl": "UNDO_TTL_SECONDS",
+    "gone_ttl": "GONE_TTL_SECONDS",
+    "re_extract_per_run": "RE_EXTRACT_PER_RUN",
+    "sitemaps_from_robots": "SITEMAPS_FROM_ROBOTS",
+    "llms_txt": "LLMS_TXT",
 }
-#: The numbers of SCRAPY_LIMITS that Scrapy takes as whole numbers.
-SCRAPY_WHOLE = (
-    "CONCURRENT_REQUESTS",
-    "CONCURRENT_REQUESTS_PER_DOMAIN",
-    "DOWNLOAD_MAXSIZE",
-    "RETRY_TIMES",
-)
-SWITCHES = (
-    "ROBOTSTXT_OBEY",
-    "AUTOTHROTTLE_ENABLED",
-    "HTTPPROXY_ENABLED",
-    "SITEMAPS_FROM_ROBOTS",
-    "LLMS_TXT",
-    "VERIFY_CERTIFICATES",
-    "FORCE_REINDEX_ON_CANONICAL_CHANGE",
-    "SOFT_404_DETECTION",
-)
-SWITCH = ("1", "0", "True", "False", "true", "false")  #: values that Scrapy accepts for a switch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The options of the operator. The manual is docs/settings.md.
 
-    No field has a default: defaults are in ``settings.py`` only.
+    No field has a default: defaults are in the table of settings.
     """
 
     data_dir: Path
@@ -151,133 +150,48 @@ class Options:
         Raises:
             SettingError: naming the setting, its value, and what it takes.
         """
-        data_dir = _folder(_checked(settings))
+        values = {name: setting.read(settings[name]) for name, setting in SETTINGS.items()}
+        ServerOptions.of(settings)
+        data_dir = _folder(values["DATA_DIR"])
         return cls(
+            **{field: values[name] for field, name in _FIELDS.items()},
             data_dir=data_dir,
-            registry=_registry(settings, data_dir),
-            sources_file=_beside_project(str(settings["SOURCES_FILE"]), "sources.toml"),
-            redis=_redis(settings),
-            concurrent=int(settings["CONCURRENT_REQUESTS"]),
-            per_host=int(settings["CONCURRENT_REQUESTS_PER_DOMAIN"]),
-            download_delay=float(settings["DOWNLOAD_DELAY"]),
-            registry_table=table_name_option(settings, "REGISTRY_TABLE_NAME"),
+            registry=_registry(values["REGISTRY_URL"], data_dir),
+            sources_file=_beside_project(values["SOURCES_FILE"], "sources.toml"),
+            redis=_redis(values["REDIS_URL"]),
             elasticsearch=ElasticsearchTarget.of(settings),
-            **_vectors(settings),
-            sink_wait=whole_number_option(settings, "SINK_WAIT_SECONDS"),
-            partition=choice_option(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
+            embedder=EmbedderOptions.of(settings),
+            question_embedder=EmbedderOptions.of_questions(settings),
+            vector_store=VectorStoreOptions.of(settings),
+            store_server=VectorStoreOptions.server_of(settings),
             github=GithubTarget.of(settings),
             sharepoint=SharepointOptions.of(settings, data_dir),
-            depth_limit=whole_number_option(settings, "DEPTH_LIMIT"),
-            redirects=_redirects(settings),
+            redirects=_redirects(settings, values["REDIRECT_MAX_TIMES"]),
             depth_limit_is_order=is_given_option(settings, "DEPTH_LIMIT"),
-            due_only=choice_option(settings, "RECRAWL_POLICY", "always", "due") == "due",
-            **_extract_limits(settings),
-            content_hash_basis=_hash_basis(settings),
-            chunks=_chunk_size(settings),
-            force_on_canonical=switch_option(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
-            allow_networks=network_list_option(settings, "ALLOW_NETWORKS"),
-            allow_ports=port_list_option(settings, "ALLOW_PORTS"),
-            verify_certificates=switch_option(settings, "VERIFY_CERTIFICATES"),
-            ca_file=authorities_option(settings, "CA_FILE"),
-            trackers=_trackers(settings),
-            out_of_scope_policy=choice_option(settings, "OUT_OF_SCOPE_POLICY", "orphan", "remove"),
-            policy=_policy(settings),
-            schedule=_schedule(settings),
-            undo_ttl=whole_number_option(settings, "UNDO_TTL_SECONDS"),
-            gone_ttl=whole_number_option(settings, "GONE_TTL_SECONDS"),
-            snapshot_store=_snapshots(settings, data_dir),
-            snapshot_retention=_days(settings, "SNAPSHOT_RETENTION_DAYS") * 86_400,
-            re_extract_per_run=whole_number_option(settings, "RE_EXTRACT_PER_RUN"),
-            sweep_max_ratio=number_option(settings, "SWEEP_MAX_RATIO", least=0, most=1),
-            sweep_min_count=whole_number_option(settings, "SWEEP_MIN_COUNT"),
-            trust_sample_ratio=number_option(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
-            max_unverified_days=_days(settings, "MAX_UNVERIFIED_DAYS"),
-            soft_404=switch_option(settings, "SOFT_404_DETECTION"),
-            file_validator=choice_option(settings, "FILE_VALIDATOR", "mtime", "ctime", "hash"),
-            head_policy=choice_option(settings, "HEAD_POLICY", "never", "auto", "always"),
-            head_min_bytes=whole_number_option(settings, "HEAD_MIN_BYTES"),
-            revalidation_lane=_lane(settings),
-            robots_obeyed=switch_option(settings, "ROBOTSTXT_OBEY"),
-            robots_ttl=whole_number_option(settings, "ROBOTS_TTL_SECONDS"),
-            retry_after_max_wait=whole_number_option(settings, "RETRY_AFTER_MAX_WAIT"),
-            **_host_limits(settings),
-            sitemaps_from_robots=switch_option(settings, "SITEMAPS_FROM_ROBOTS"),
-            llms_txt=switch_option(settings, "LLMS_TXT"),
+            due_only=values["RECRAWL_POLICY"] == "due",
+            chunks=_chunk_size(settings, values["CHUNK_SIZE"]),
+            trackers=Trackers(
+                prefixes=values["TRACKING_PARAM_PREFIXES"],
+                names=frozenset(values["TRACKING_PARAM_NAMES"]),
+            ),
+            policy=_policy(values),
+            schedule=_schedule(values),
+            snapshot_store=_snapshots(values["SNAPSHOT_STORE"], data_dir),
+            snapshot_retention=values["SNAPSHOT_RETENTION_DAYS"] * 86_400,
+            revalidation_lane=values["REVALIDATION_LANE"] == "auto",
         )
 
 
-def _vectors(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "embedder": EmbedderOptions.of(settings),
-        "question_embedder": EmbedderOptions.of_questions(settings),
-        "vector_store": VectorStoreOptions.of(settings),
-        "store_server": VectorStoreOptions.server_of(settings),
-    }
-
-
-def _extract_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limits of the processes that read documents."""
-    return {
-        "extract_processes": whole_number_option(settings, "EXTRACT_PROCESSES", least=1),
-        "extract_memory": whole_number_option(settings, "EXTRACT_MEMORY_MB", least=256),
-        "extract_cpu_seconds": whole_number_option(settings, "EXTRACT_CPU_SECONDS", least=1),
-        "extract_seconds_per_host": whole_number_option(settings, "EXTRACT_SECONDS_PER_HOST"),
-    }
-
-
-def _host_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limits of hosts: how many, with how many addresses, and when one is given up."""
-    return {
-        "host_url_budget": whole_number_option(settings, "HOST_URL_BUDGET"),
-        "max_hosts": whole_number_option(settings, "MAX_HOSTS"),
-        "host_failures_to_park": whole_number_option(settings, "HOST_FAILURES_TO_PARK", least=1),
-        "host_failure_seconds": whole_number_option(settings, "HOST_FAILURE_SECONDS"),
-        "host_park_seconds": whole_number_option(settings, "HOST_PARK_SECONDS"),
-        "host_probes": whole_number_option(settings, "HOST_PROBES", least=1),
-    }
-
-
-def _days(settings: Mapping[str, Any], name: str) -> int:
-    return whole_number_option(settings, name, most=MOST_DAYS)
-
-
-def _lane(settings: Mapping[str, Any]) -> bool:
-    return choice_option(settings, "REVALIDATION_LANE", "auto", "off") == "auto"
-
-
-def _redirects(settings: Mapping[str, Any]) -> RedirectLimit:
+def _redirects(settings: Mapping[str, Any], most: int) -> RedirectLimit:
     """Return the limit of redirects; a job and the command line outrank a project's settings."""
-    most = whole_number_option(settings, "REDIRECT_MAX_TIMES", most=MOST_REDIRECTS)
     priority = getattr(settings, "getpriority", lambda name: None)("REDIRECT_MAX_TIMES")
     return http_redirect_limit(most, chosen=(priority or 0) > _PROJECT)
 
 
-def _hash_basis(settings: Mapping[str, Any]) -> str:
-    return choice_option(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes")
-
-
-def _chunk_size(settings: Mapping[str, Any]) -> ChunkSize:
-    most = whole_number_option(settings, "CHUNK_SIZE", least=200, most=20_000)
-    return ChunkSize(most, whole_number_option(settings, "CHUNK_OVERLAP", most=most // 2))
-
-
-def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings; check those that are no options: of Scrapy, the log and the progress."""
-    for name, least in SCRAPY_LIMITS.items():
-        number_option(settings, name, least=least)
-    for name in SCRAPY_WHOLE:
-        whole_number_option(settings, name, least=int(SCRAPY_LIMITS[name]))
-    ServerOptions.of(settings)
-    whole_number_option(settings, "MIN_DOWNLOAD_RATE")
-    whole_number_option(settings, "ROBOTS_MAX_STALE_SECONDS")
-    for name in SWITCHES:
-        if str(settings[name]) not in SWITCH:
-            raise SettingError(f"{name} is {settings[name]!r}: it takes 1 or 0")
-    log_level_option(settings)
-    log_format_option(settings)
-    choice_option(settings, "PROGRESS_FORMAT", "line", "json", "none")
-    robots_parser_option(settings)
-    return settings
+def _chunk_size(settings: Mapping[str, Any], most: int) -> ChunkSize:
+    """Return the size of chunks; they overlap by half of it at most."""
+    overlap = replace(SETTINGS["CHUNK_OVERLAP"], most=most // 2)
+    return ChunkSize(most, overlap.read(settings["CHUNK_OVERLAP"]))
 
 
 def _project() -> Path | None:
@@ -293,13 +207,12 @@ def _beside_project(value: str, default: str) -> Path:
     return project / default if project else whole_path(value)
 
 
-def _folder(settings: Mapping[str, Any]) -> Path:
+def _folder(value: str) -> Path:
     """Return DATA_DIR; its default is refused outside of a project, as in scrapyd.
 
     The current folder of such a process may be deleted before the next start, and the registry with
     it.
     """
-    value = str(settings["DATA_DIR"]).strip()
     if not value:
         raise SettingError("DATA_DIR is empty: name a folder that this user may write to")
     if value == ".smartcrawl" and _project() is None:
@@ -311,9 +224,8 @@ def _folder(settings: Mapping[str, Any]) -> Path:
     return _beside_project(value, ".smartcrawl")
 
 
-def _registry(settings: Mapping[str, Any], data_dir: Path) -> Path | str:
+def _registry(url: str, data_dir: Path) -> Path | str:
     """Return the file of the registry, or the URL of a PostgreSQL database."""
-    url = str(settings["REGISTRY_URL"] or "").strip()
     if not url:
         return data_dir / "registry.db"
     scheme, _, rest = url.partition("://")
@@ -328,9 +240,8 @@ def _registry(settings: Mapping[str, Any], data_dir: Path) -> Path | str:
     return whole_path(url.removeprefix("sqlite:///"))
 
 
-def _redis(settings: Mapping[str, Any]) -> str | None:
+def _redis(url: str) -> str | None:
     """Return the URL of Redis; None without a shared frontier. Messages hide its password."""
-    url = str(settings["REDIS_URL"] or "").strip()
     if not url:
         return None
     wrong = "is no URL of a Redis"
@@ -355,57 +266,38 @@ def _redis(settings: Mapping[str, Any]) -> str | None:
     )
 
 
-def _snapshots(settings: Mapping[str, Any], data_dir: Path) -> str | None:
+def _snapshots(value: str, data_dir: Path) -> str | None:
     """Return the store of snapshots; None where bodies are not stored."""
-    value = str(settings["SNAPSHOT_STORE"] or "").strip()
     if value.lower() == "off":
         return None
     return value or str(data_dir / "snapshots")
 
 
-def _trackers(settings: Mapping[str, Any]) -> Trackers:
-    """Return the query parameters that are dropped from addresses."""
-    return Trackers(
-        prefixes=word_list_option(settings, "TRACKING_PARAM_PREFIXES"),
-        names=frozenset(word_list_option(settings, "TRACKING_PARAM_NAMES")),
-    )
-
-
-def _policy(settings: Mapping[str, Any]) -> Policy:
+def _policy(values: Mapping[str, Any]) -> Policy:
     """Return the thresholds and ages after which a page may be removed."""
     return Policy(
-        lost_threshold=whole_number_option(settings, "LOST_THRESHOLD", least=1),
-        lost_min_age=whole_number_option(settings, "LOST_MIN_AGE"),
-        purge_statuses=statuses_option(settings, "LOST_PURGE_STATUSES"),
-        orphan_threshold=whole_number_option(settings, "ORPHAN_THRESHOLD", least=1),
-        orphan_min_age=whole_number_option(settings, "ORPHAN_MIN_AGE"),
-        sum_of_thresholds=choice_option(settings, "LOST_ORPHAN_RULE", "age", "threshold")
-        == "threshold",
+        lost_threshold=values["LOST_THRESHOLD"],
+        lost_min_age=values["LOST_MIN_AGE"],
+        purge_statuses=values["LOST_PURGE_STATUSES"],
+        orphan_threshold=values["ORPHAN_THRESHOLD"],
+        orphan_min_age=values["ORPHAN_MIN_AGE"],
+        sum_of_thresholds=values["LOST_ORPHAN_RULE"] == "threshold",
     )
 
 
-def _schedule(settings: Mapping[str, Any]) -> Schedule:
+def _schedule(values: Mapping[str, Any]) -> Schedule:
     """Return the intervals between two visits of a page."""
-    base = whole_number_option(settings, "CRAWL_BASE_INTERVAL_SECONDS", least=1)
-    longest = whole_number_option(settings, "CRAWL_MAX_INTERVAL_SECONDS", least=1)
+    base, longest = values["CRAWL_BASE_INTERVAL_SECONDS"], values["CRAWL_MAX_INTERVAL_SECONDS"]
     if base > longest:
         raise SettingError(
             f"CRAWL_MAX_INTERVAL_SECONDS is {longest}: it takes at least the"
             f" {base} of CRAWL_BASE_INTERVAL_SECONDS"
         )
-    words = word_list_option(settings, "CRAWL_INTERVAL_STEPS")
-    steps = tuple(step for word in words if (step := given_number(word)) is not None)
-    rises = bool(steps) and len(steps) == len(words) and list(steps) == sorted(steps)
-    if not rises or not 1 <= steps[0] <= steps[-1] <= MOST_NUMBER:
-        raise SettingError(
-            f"CRAWL_INTERVAL_STEPS is {settings['CRAWL_INTERVAL_STEPS']!r}: it takes rising"
-            " whole numbers such as 1, 3, 7, 14"
-        )
     return Schedule(
         base=base,
         longest=longest,
-        steps=steps,
-        patience=whole_number_option(settings, "UNCHANGED_CHECKS_BEFORE_BACKOFF", least=1),
-        error_base=whole_number_option(settings, "CRAWL_ERROR_BACKOFF_BASE", least=1),
-        jitter=round(1000 * number_option(settings, "CRAWL_JITTER", least=0, most=0.5)),
+        steps=values["CRAWL_INTERVAL_STEPS"],
+        patience=values["UNCHANGED_CHECKS_BEFORE_BACKOFF"],
+        error_base=values["CRAWL_ERROR_BACKOFF_BASE"],
+        jitter=round(1000 * values["CRAWL_JITTER"]),
     )

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from smartcrawl.model.exceptions import SettingError
-
-FORMATS: Final = ("text", "json")
 LONGEST: Final = 8_192  #: characters of a message, and of each line of a traceback
 HIDDEN: Final = "…"  #: mark in place of a secret, and of text that was cut off
 #: Controls (C0, DEL, C1), separators of lines and paragraphs, bidirectional controls, lone
@@ -155,17 +151,3 @@ def redacted_line(text: str) -> str:
 def redacted_lines(text: str) -> str:
     """Return a text of several lines, each of them as ``shown``."""
     return "\n".join(map(redacted_line, redacted_text(text).rstrip().split("\n")))
-
-
-def log_format_option(settings: Mapping[str, Any]) -> str:
-    """Return the format of the log.
-
-    Raises:
-        SettingError: LOG_FORMAT names no format.
-    """
-    value = str(settings["LOG_FORMAT"]).strip().lower()
-    if value not in FORMATS:
-        raise SettingError(
-            f"LOG_FORMAT is {settings['LOG_FORMAT']!r}: it takes one of {', '.join(FORMATS)}"
-        )
-    return value

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Self
 
-from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.settings_table import ROBOTS_PARSER
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +34,4 @@ def robots_parser_option(settings: Mapping[str, Any]) -> type[Any]:
     Raises:
         SettingError: ROBOTSTXT_PARSER names no such class.
     """
-    value = settings["ROBOTSTXT_PARSER"]
-    module, _, name = str(value).rpartition(".")
-    found: Any = None
-    with suppress(ImportError, AttributeError, ValueError):
-        found = value if isinstance(value, type) else getattr(import_module(module), name)
-    methods = ("from_crawler", "allowed", "crawl_delay")
-    if not (isinstance(found, type) and all(hasattr(found, method) for method in methods)):
-        raise SettingError(
-            f"ROBOTSTXT_PARSER is {value!r}: it takes a class of Scrapy's RobotParser interface"
-            " such as smartcrawl.extract.robots_txt.Rfc9309RobotParser or"
-            " smartcrawl.extract.robots_txt.AllowFirstRobotParser"
-        )
-    return found
+    return ROBOTS_PARSER.loaded(settings["ROBOTSTXT_PARSER"])

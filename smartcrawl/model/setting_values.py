@@ -1,24 +1,32 @@
-"""Values of single settings, read by their kind: numbers, choices, words, ports, networks.
+"""Types of settings: how the value of one is read, and the error where that fails.
 
-Each function raises a SettingError that names the setting, its value, and the values that it takes.
+``settings_table`` has a row for each setting, whose class is its type.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
 
 from smartcrawl.model.authorities import authority_file_option
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.given_numbers import MOST_NUMBER, given_number, given_number_bounds
+from smartcrawl.model.redaction import redacted_text
+from smartcrawl.model.urls import request_url
+from smartcrawl.model.whole_path import whole_path
 from smartcrawl.rules.absence import PASSING
 
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-CMDLINE = 40  #: priority of settings that are given with -s, as Scrapy counts
-_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+CMDLINE: Final = 40  #: priority of settings that are given with -s, as Scrapy counts
+_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_SWITCH: Final = ("1", "0", "True", "False", "true", "false")  #: as Scrapy reads a switch
+_REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: parts of an address that may have a key
 
 
 def is_given_option(settings: Mapping[str, Any], name: str) -> bool:
@@ -27,132 +35,309 @@ def is_given_option(settings: Mapping[str, Any], name: str) -> bool:
     return priority is not None and (priority(name) or 0) >= CMDLINE
 
 
-def number_option(
-    settings: Mapping[str, Any], name: str, *, least: float, most: float = MOST_NUMBER
-) -> float:
-    """Return a number from ``least`` to ``most``."""
-    value = settings[name]
-    try:
-        number = float(value)
-    except OverflowError:
-        number = float("inf")
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not least <= number <= most:
-        has_bound = most != MOST_NUMBER or number > most
-        bounds = f"from {least:g} to {most:.12g}" if has_bound else f"of at least {least:g}"
-        raise SettingError(f"{name} is {value!r}: it takes a number {bounds}")
-    return number
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting, with a text as its value. Its name is that of its environment variable, too."""
+
+    name: str
+    default: object
+    unit: str  #: of a number; the choices, or what a text is
+    meaning: str  #: a phrase of one line
+    least: float = 0
+    most: float = MOST_NUMBER
+    form: str = ""  #: a pattern of the whole text
+    takes: str = ""  #: in errors, in place of the words for the type
+    is_secret: ClassVar[bool] = False
+
+    def read(self, value: Any) -> Any:
+        """Return the value as the program uses it.
+
+        Raises:
+            SettingError: naming the setting, its value, and what it takes.
+        """
+        text = "" if value is None else str(value).strip()
+        if self.form and (text or self.default) and not re.fullmatch(self.form, text):
+            raise self.error(redacted_text(text[:200]))
+        return text
+
+    def error(self, value: object, takes: str = "") -> SettingError:
+        """Return the error of a value."""
+        return SettingError(f"{self.name} is {value!r}: it takes {self.takes or takes}")
+
+    @property
+    def unit_and_bounds(self) -> str:
+        """The unit, with the bounds of a number that has some of its own."""
+        if self.most != MOST_NUMBER:
+            return f"{self.unit}, {self.least:g} to {self.most:.12g}"
+        return f"{self.unit}, at least {self.least:g}" if self.least else self.unit
 
 
-def whole_number_option(
-    settings: Mapping[str, Any], name: str, *, least: int = 0, most: int = MOST_NUMBER
-) -> int:
-    """Return a whole number from ``least`` to ``most``."""
-    value = settings[name]
-    try:
-        number = int(value) if isinstance(value, str | int) else least - 1
-    except ValueError:
-        number = (isinstance(value, str) and given_number(value.strip())) or least - 1
-    if not least <= number <= most:
-        bounds = given_number_bounds(least, most, beyond=number > most)
-        raise SettingError(f"{name} is {value!r}: it takes a whole number {bounds}")
-    return number
+class Secret(Setting):
+    """A text that is shown nowhere, and stands in no file."""
+
+    __slots__ = ()
+    is_secret = True
+
+    def read(self, value: Any) -> str:
+        """Return the text as it was given."""
+        return "" if value is None else str(value)
 
 
-def choice_option(settings: Mapping[str, Any], name: str, *choices: str) -> str:
-    """Return one of ``choices``, in lower case."""
-    value = str(settings[name]).strip().lower()
-    if value not in choices:
-        raise SettingError(f"{name} is {settings[name]!r}: it takes one of {', '.join(choices)}")
-    return value
+class Switch(Setting):
+    """Yes or no."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> bool:
+        """Return whether it is on."""
+        if str(value) not in _SWITCH:
+            raise self.error(value, "1 or 0")
+        return str(value).lower() in ("1", "true")
 
 
-def log_level_option(settings: Mapping[str, Any]) -> str | int:
-    """Return the lowest level that is logged; Scrapy takes its number, too."""
-    value = settings["LOG_LEVEL"]
-    if value not in LEVELS and not (isinstance(value, int) and not isinstance(value, bool)):
-        raise SettingError(f"LOG_LEVEL is {value!r}: it takes one of {', '.join(LEVELS)}")
-    return value  # type: ignore[no-any-return]  # one of both
+class Number(Setting):
+    """A number from ``least`` to ``most``."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> float:
+        """Return the number."""
+        try:
+            number = float(value)
+        except OverflowError:
+            number = float("inf")
+        except (TypeError, ValueError):
+            number = float("nan")
+        if not self.least <= number <= self.most:
+            has_bound = self.most != MOST_NUMBER or number > self.most
+            bounds = f"from {self.least:g} to {self.most:.12g}"
+            raise self.error(
+                value, f"a number {bounds if has_bound else f'of at least {self.least:g}'}"
+            )
+        return number
 
 
-def switch_option(settings: Mapping[str, Any], name: str) -> bool:
-    """Return a switch; its value was checked against ``options.SWITCH`` before."""
-    return str(settings[name]).lower() in ("1", "true")
+class Whole(Setting):
+    """A whole number from ``least`` to ``most``."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> int:
+        """Return the number."""
+        least, most = int(self.least), int(self.most)
+        try:
+            number = int(value) if isinstance(value, str | int) else least - 1
+        except ValueError:
+            number = (isinstance(value, str) and given_number(value.strip())) or least - 1
+        if not least <= number <= most:
+            bounds = given_number_bounds(least, most, beyond=number > most)
+            raise self.error(value, f"a whole number {bounds}")
+        return number
 
 
-def table_name_option(settings: Mapping[str, Any], name: str) -> str:
-    """Return a name for a table of the registry."""
-    value = str(settings[name]).strip()
-    if not _TABLE.fullmatch(value) or value.lower().startswith("sqlite_"):
-        raise SettingError(
-            f"{name} is {settings[name]!r}: it takes a word of up to 63 letters, digits and _ that"
-            " begins with neither a digit nor sqlite_, such as IngestItems"
-        )
-    return value
+class Choice(Setting):
+    """One of the words of ``unit``, or nothing where that is the default."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> str:
+        """Return the word in lower case."""
+        word = "" if value is None else str(value).strip().lower()
+        if word not in self.unit.split(", ") and (word or self.default):
+            raise self.error(value, f"one of {self.unit}")
+        return word
+
+    @property
+    def unit_and_bounds(self) -> str:
+        """The choices, as the manual writes values."""
+        return ", ".join(f"`{word}`" for word in self.unit.split(", "))
 
 
-def word_list_option(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return the words of a list or of a text with commas, in lower case, without empty ones.
+class Level(Setting):
+    """The lowest level that is logged; Scrapy takes its number, too."""
 
-    A whole number is a word, and None stands for no words.
-    """
-    value = "" if settings[name] is None else settings[name]
-    if isinstance(value, bool) or not isinstance(value, str | int | list | tuple | set | frozenset):
-        raise SettingError(
-            f"{name} is {value!r}: it takes a list, or a text with commas between the words"
-        )
-    parts = map(str, value) if not isinstance(value, str | int) else str(value).split(",")
-    return tuple(part.strip().lower() for part in parts if part.strip())
+    __slots__ = ()
+
+    def read(self, value: Any) -> str | int:
+        """Return the level."""
+        if value not in _LEVELS and not (isinstance(value, int) and not isinstance(value, bool)):
+            raise self.error(value, f"one of {', '.join(_LEVELS)}")
+        return value  # type: ignore[no-any-return]  # one of both
 
 
-def port_list_option(settings: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    """Return TCP ports."""
-    words = word_list_option(settings, name)
-    ports = tuple(int(word) for word in words if word.isascii() and word.isdecimal())
-    if len(ports) != len(words) or not all(0 < port < 65_536 for port in ports):
-        raise SettingError(
-            f"{name} is {settings[name]!r}: it takes ports such as 8080,8443, from 1 to 65535"
-        )
-    return ports
+class Words(Setting):
+    """Words in a list, or in a text with commas; a whole number is a word, None stands for none."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> tuple[Any, ...]:
+        """Return the words in lower case, without empty ones."""
+        given = "" if value is None else value
+        if isinstance(given, bool) or not isinstance(
+            given, str | int | list | tuple | set | frozenset
+        ):
+            raise SettingError(
+                f"{self.name} is {value!r}: it takes a list, or a text with commas between the"
+                " words"
+            )
+        parts = map(str, given) if not isinstance(given, str | int) else str(given).split(",")
+        return tuple(part.strip().lower() for part in parts if part.strip())
 
 
-def statuses_option(settings: Mapping[str, Any], name: str) -> frozenset[int] | None:
-    """Return HTTP statuses from 400 to 499; None for ``*``, which stands for all that may count."""
-    words = word_list_option(settings, name)
-    if words == ("*",):
-        return None
-    try:
-        statuses = frozenset(int(word) for word in words)
-    except ValueError:
-        statuses = frozenset({0})
-    if not all(400 <= status <= 499 and status not in PASSING for status in statuses):
-        raise SettingError(
-            f"{name} is {settings[name]!r}: it takes HTTP statuses from 400 to 499 such as 404,410,"
-            " or *; 408, 425, 429 and 5xx say nothing about a page and never lead to its removal"
-        )
-    return statuses
+class Ports(Words):
+    """TCP ports."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> tuple[int, ...]:
+        """Return the ports."""
+        words = super().read(value)
+        ports = tuple(int(word) for word in words if word.isascii() and word.isdecimal())
+        if len(ports) != len(words) or not all(0 < port < 65_536 for port in ports):
+            raise self.error(value, "ports such as 8080,8443, from 1 to 65535")
+        return ports
 
 
-def authorities_option(settings: Mapping[str, Any], name: str) -> Path | None:
-    """Return the path of a file of certificate authorities; None when the setting is empty."""
-    value = str(settings[name] or "").strip()
-    if not value:
-        return None
-    try:
-        return authority_file_option(value)
-    except ValueError as error:
-        raise SettingError(f"{name} is {value!r}: {error}") from error
+class Steps(Words):
+    """Rising whole numbers."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> tuple[int, ...]:
+        """Return the numbers."""
+        words = super().read(value)
+        steps = tuple(step for word in words if (step := given_number(word)) is not None)
+        rises = bool(steps) and len(steps) == len(words) and list(steps) == sorted(steps)
+        if not rises or not 1 <= steps[0] <= steps[-1] <= MOST_NUMBER:
+            raise self.error(value, "rising whole numbers such as 1, 3, 7, 14")
+        return steps
 
 
-def network_list_option(
-    settings: Mapping[str, Any], name: str
-) -> tuple[IPv4Network | IPv6Network, ...]:
-    """Return IP networks."""
-    try:
-        return tuple(ip_network(word) for word in word_list_option(settings, name))
-    except ValueError as error:
-        raise SettingError(
-            f"{name} is {settings[name]!r}: {error};"
-            " it takes networks such as 10.20.0.0/16, fd12:3456:789a::/48, separated by commas"
-        ) from error
+class Networks(Words):
+    """IP networks."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> tuple[IPv4Network | IPv6Network, ...]:
+        """Return the networks."""
+        try:
+            return tuple(ip_network(word) for word in super().read(value))
+        except ValueError as error:
+            raise SettingError(
+                f"{self.name} is {value!r}: {error};"
+                " it takes networks such as 10.20.0.0/16, fd12:3456:789a::/48, separated by commas"
+            ) from error
+
+
+class Statuses(Words):
+    """HTTP statuses from 400 to 499, or ``*`` for all that may count."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> Any:
+        """Return the set of statuses; None for ``*``."""
+        words = super().read(value)
+        if words == ("*",):
+            return None
+        try:
+            statuses = frozenset(int(word) for word in words)
+        except ValueError:
+            statuses = frozenset({0})
+        if not all(400 <= status <= 499 and status not in PASSING for status in statuses):
+            raise self.error(
+                value,
+                "HTTP statuses from 400 to 499 such as 404,410, or *; 408, 425, 429 and 5xx say"
+                " nothing about a page and never lead to its removal",
+            )
+        return statuses
+
+
+class Address(Setting):
+    """An IP address to listen at; a name could stand for another one tomorrow."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> str:
+        """Return the address."""
+        text = str(value).strip()
+        if text == "localhost":
+            return "127.0.0.1"
+        try:
+            return str(ip_address(text.strip("[]")))
+        except ValueError as error:
+            raise self.error(value) from error
+
+
+class Base(Setting):
+    """The base of an API: an http or https address without credentials and query."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> str:
+        """Return the address without a slash at its end."""
+        text = "" if value is None else str(value).strip()
+        url = (request_url(text) or "").rstrip("/")
+        is_base = url and re.fullmatch(self.form or ".*", url)
+        if not is_base or "@" in urlsplit(text).netloc or "?" in text or "#" in text:
+            raise self.error(redacted_text(_REST.sub("", text)))
+        return url
+
+
+class PathText(Setting):
+    """A path, as it was given; in a file of settings a relative one starts beside the file."""
+
+    __slots__ = ()
+
+
+class Folder(PathText):
+    """A folder that may be missing yet."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> Path | None:
+        """Return its path; None where the setting is empty."""
+        text = super().read(value)
+        return whole_path(text) if text else None
+
+
+class Authorities(PathText):
+    """A PEM file of certificate authorities."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> Path | None:
+        """Return its path; None where the setting is empty."""
+        text = super().read(value)
+        if not text:
+            return None
+        try:
+            return authority_file_option(text)
+        except ValueError as error:
+            raise SettingError(f"{self.name} is {text!r}: {error}") from error
+
+
+class Parser(Setting):
+    """A class of Scrapy's RobotParser interface, or its path."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> Any:
+        """Return the value; the default is not imported, as most commands read no robots.txt."""
+        if value != self.default:
+            self.loaded(value)
+        return value
+
+    def loaded(self, value: Any) -> type[Any]:
+        """Return the class.
+
+        Raises:
+            SettingError: there is no such class.
+        """
+        module, _, name = str(value).rpartition(".")
+        found: Any = None
+        with suppress(ImportError, AttributeError, ValueError):
+            found = value if isinstance(value, type) else getattr(import_module(module), name)
+        methods = ("from_crawler", "allowed", "crawl_delay")
+        if not (isinstance(found, type) and all(hasattr(found, method) for method in methods)):
+            raise self.error(value)
+        return found

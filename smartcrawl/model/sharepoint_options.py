@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import redacted_text
-from smartcrawl.model.setting_values import authorities_option, choice_option, whole_number_option
-from smartcrawl.model.urls import request_url
+from smartcrawl.model.settings_table import SETTINGS, setting_value
 from smartcrawl.model.whole_path import whole_path
 
-MOST_ITEMS: Final = 5_000  #: of a page: more are over the list view threshold
-_REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: parts that may have a key
-_TENANT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
-_GUID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _SECRET: Final = re.compile(r"[\x21-\x7e]+")
 
 
@@ -47,22 +42,20 @@ class SharepointOptions:
         Raises:
             SettingError: naming the setting, its value, and what it takes.
         """
-        api = choice_option(settings, "SHAREPOINT_API", "rest", "graph")
+        value_of = partial(setting_value, settings)
         return cls(
-            api="graph" if api == "graph" else "rest",
-            tenant=_tenant(settings),
-            client_id=_client_id(settings),
-            certificate=_certificate(settings),
-            certificate_password=str(settings["SHAREPOINT_CERTIFICATE_PASSWORD"] or ""),
-            client_secret=_client_secret(settings),
-            login_url=_login_url(settings),
-            graph_url=_graph_url(settings),
-            ca_file=authorities_option(settings, "SHAREPOINT_CA_FILE"),
-            page_size=whole_number_option(
-                settings, "SHAREPOINT_PAGE_SIZE", least=1, most=MOST_ITEMS
-            ),
-            storage=_storage(settings, data_dir),
-            reports_keep=whole_number_option(settings, "LIBRARY_REPORTS_KEEP"),
+            api=value_of("SHAREPOINT_API"),
+            tenant=value_of("SHAREPOINT_TENANT"),
+            client_id=value_of("SHAREPOINT_CLIENT_ID").lower(),
+            certificate=_certificate(value_of("SHAREPOINT_CERTIFICATE")),
+            certificate_password=value_of("SHAREPOINT_CERTIFICATE_PASSWORD"),
+            client_secret=_client_secret(value_of("SHAREPOINT_CLIENT_SECRET").strip()),
+            login_url=value_of("SHAREPOINT_LOGIN_URL"),
+            graph_url=_graph_url(value_of("GRAPH_URL")),
+            ca_file=value_of("SHAREPOINT_CA_FILE"),
+            page_size=value_of("SHAREPOINT_PAGE_SIZE"),
+            storage=value_of("PERSISTENT_STORAGE_PATH") or data_dir / "library",
+            reports_keep=value_of("LIBRARY_REPORTS_KEEP"),
         )
 
     def required(self) -> Self:
@@ -94,34 +87,13 @@ class SharepointOptions:
         return self
 
 
-def _tenant(settings: Mapping[str, Any]) -> str:
-    text = str(settings["SHAREPOINT_TENANT"] or "").strip()
-    if text and not _TENANT.fullmatch(text):
-        raise SettingError(
-            f"SHAREPOINT_TENANT is {redacted_text(text[:200])!r}: it takes the id or the domain of"
-            " a directory, such as contoso.onmicrosoft.com"
-        )
-    return text
-
-
-def _client_id(settings: Mapping[str, Any]) -> str:
-    text = str(settings["SHAREPOINT_CLIENT_ID"] or "").strip()
-    if text and not _GUID.fullmatch(text):
-        raise SettingError(
-            f"SHAREPOINT_CLIENT_ID is {redacted_text(text[:200])!r}: it takes the application"
-            " (client) id of the app registration, such as 6731de76-14a6-49ae-97bc-6eba6914391e"
-        )
-    return text.lower()
-
-
-def _client_secret(settings: Mapping[str, Any]) -> str:
-    text = str(settings["SHAREPOINT_CLIENT_SECRET"] or "").strip()
+def _client_secret(text: str) -> str:
     if text and not _SECRET.fullmatch(text):
         raise SettingError(
             "SHAREPOINT_CLIENT_SECRET has spaces or other characters that no secret has: copy it"
             " anew"
         )
-    if _GUID.fullmatch(text):
+    if re.fullmatch(SETTINGS["SHAREPOINT_CLIENT_ID"].form, text):
         raise SettingError(
             "SHAREPOINT_CLIENT_SECRET has the form of an id: copy the value of the secret, not its"
             " id"
@@ -129,8 +101,7 @@ def _client_secret(settings: Mapping[str, Any]) -> str:
     return text
 
 
-def _certificate(settings: Mapping[str, Any]) -> Path | None:
-    text = str(settings["SHAREPOINT_CERTIFICATE"] or "").strip()
+def _certificate(text: str) -> Path | None:
     if not text:
         return None
     if "-----BEGIN" in text:
@@ -149,35 +120,10 @@ def _certificate(settings: Mapping[str, Any]) -> Path | None:
     return path
 
 
-def _login_url(settings: Mapping[str, Any]) -> str:
-    text = str(settings["SHAREPOINT_LOGIN_URL"] or "").strip()
-    url = _base(text)
-    if url is None or not url.startswith("https://") or urlsplit(url).path:
-        raise SettingError(
-            f"SHAREPOINT_LOGIN_URL is {redacted_text(_REST.sub('', text))!r}: it takes an https"
-            " address without credentials, path and query, such as"
-            " https://login.microsoftonline.com"
-        )
+def _graph_url(url: str) -> str:
+    if not is_secure_or_loopback_url(url):
+        raise SETTINGS["GRAPH_URL"].error(url)
     return url
-
-
-def _graph_url(settings: Mapping[str, Any]) -> str:
-    text = str(settings["GRAPH_URL"] or "").strip()
-    url = _base(text)
-    if url is None or not is_secure_or_loopback_url(url):
-        raise SettingError(
-            f"GRAPH_URL is {redacted_text(_REST.sub('', text))!r}: it takes an https address"
-            " without credentials and query, such as https://graph.microsoft.com/v1.0"
-        )
-    return url
-
-
-def _base(text: str) -> str | None:
-    """Return a URL without a slash at its end; None where it is no base of an API."""
-    url = request_url(text)
-    if url is None or "@" in urlsplit(text).netloc or "?" in text or "#" in text:
-        return None
-    return url.rstrip("/")
 
 
 def is_secure_or_loopback_url(url: str) -> bool:
@@ -198,8 +144,3 @@ def is_secure_or_loopback_url(url: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _storage(settings: Mapping[str, Any], data_dir: Path) -> Path:
-    text = str(settings["PERSISTENT_STORAGE_PATH"] or "").strip()
-    return whole_path(text) if text else data_dir / "library"

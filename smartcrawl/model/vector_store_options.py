@@ -5,18 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from functools import partial
+from typing import Any, Self
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.openai_server import OpenAIServerOptions, openai_url_option
-from smartcrawl.model.setting_values import (
-    authorities_option,
-    switch_option,
-    whole_number_option,
-)
-
-_MOST_AT_ONCE: Final = 16  #: more would be refused by most servers
-_ID: Final = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_:.-]{0,199}")
+from smartcrawl.model.openai_server import OpenAIServerOptions
+from smartcrawl.model.settings_table import SETTINGS, setting_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +29,9 @@ class VectorStoreOptions(OpenAIServerOptions):
         Raises:
             SettingError: naming the setting, its value, and what it takes.
         """
-        store = str(settings["VECTOR_STORE_ID"] or "").strip()
+        store = setting_value(settings, "VECTOR_STORE_ID")
         options = cls.server_of(settings)
-        return (
-            replace(options, store=vector_store_id_option(store, "VECTOR_STORE_ID"))
-            if store
-            else None
-        )
+        return replace(options, store=store) if store else None
 
     @classmethod
     def server_of(cls, settings: Mapping[str, Any]) -> Self:
@@ -50,30 +40,28 @@ class VectorStoreOptions(OpenAIServerOptions):
         Raises:
             SettingError: naming the setting, its value, and what it takes.
         """
+        value_of = partial(setting_value, settings)
         return cls(
-            url=openai_url_option(settings, "VECTOR_STORE_URL", ending="/v1"),
+            url=value_of("VECTOR_STORE_URL"),
             store="",
-            wait=whole_number_option(settings, "VECTOR_STORE_WAIT_SECONDS"),
-            away=whole_number_option(settings, "SINK_WAIT_SECONDS"),
-            concurrency=whole_number_option(
-                settings, "VECTOR_STORE_CONCURRENCY", least=1, most=_MOST_AT_ONCE
-            ),
-            ca_file=authorities_option(settings, "CA_FILE"),
-            has_proxies=switch_option(settings, "HTTPPROXY_ENABLED"),
+            wait=value_of("VECTOR_STORE_WAIT_SECONDS"),
+            away=value_of("SINK_WAIT_SECONDS"),
+            concurrency=value_of("VECTOR_STORE_CONCURRENCY"),
+            ca_file=value_of("CA_FILE"),
+            has_proxies=value_of("HTTPPROXY_ENABLED"),
         )
 
 
 def vector_store_id_option(store: str, place: str) -> str:
-    """Return the id of a vector store; ``place`` has it.
+    """Return the id of a vector store that ``place``, a file, has.
 
     Raises:
         SettingError: it can be none.
     """
-    if not _ID.fullmatch(store):
+    known = SETTINGS["VECTOR_STORE_ID"]
+    if not re.fullmatch(known.form, store):
         raise SettingError(
-            f"{place} is {store[:200]!r}: it takes the id of a vector store, such as vs_67fd0c12"
-            if place == "VECTOR_STORE_ID"
-            else f"{place}: vector_store_id is {store[:200]!r}: it takes the id of a vector store,"
-            " such as vs_67fd0c12; empty, one is made"
+            f"{place}: vector_store_id is {store[:200]!r}: it takes {known.takes}; empty, one is"
+            " made"
         )
     return store

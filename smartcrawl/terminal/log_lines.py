@@ -17,12 +17,13 @@ from structlog.processors import JSONRenderer, format_exc_info
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, WrappedLogger
 
-from smartcrawl.model.redaction import log_format_option, redacted_line, redacted_lines
+from smartcrawl.model.redaction import redacted_line, redacted_lines
+from smartcrawl.model.settings_table import setting_value
 from smartcrawl.terminal.bar import AboveBar
 
 
 def printed_line_formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
-    """Return the formatter of log lines; ``kind`` is one of FORMATS."""
+    """Return the formatter of log lines; ``kind`` is text or json."""
     json = kind == "json"
     clock = partial(logging.Formatter().formatTime, datefmt=date_format)
     return ProcessorFormatter(
@@ -42,7 +43,7 @@ def print_log_lines_to_stderr(settings: Mapping[str, Any], *filters: logging.Fil
     handler.setLevel(settings["LOG_LEVEL"])
     for one in filters:
         handler.addFilter(one)
-    handler.setFormatter(printed_line_formatter(log_format_option(settings)))
+    handler.setFormatter(printed_line_formatter(setting_value(settings, "LOG_FORMAT")))
     logging.root.addHandler(handler)
     logging.root.setLevel(settings["LOG_LEVEL"])
 

@@ -17,11 +17,11 @@ from smartcrawl.commands import config
 from smartcrawl.commands.config import (
     MASK,
     OVERRIDES,
-    config_command_descriptions,
     config_command_value_masked,
 )
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
+from smartcrawl.model.settings_table import SETTINGS, TABLE
 from smartcrawl.run.opening import ARGUMENTS
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Site, html
@@ -107,7 +107,7 @@ def test_the_seeds_variables_come_from_the_command_line_the_environment_or_the_d
 
 
 def ordered(names: object) -> list[str]:
-    return [one.name for one in config_command_descriptions() if one.name in names]
+    return [name for name in SETTINGS if name in names]
 
 
 @pytest.mark.covers("R0-80", "R0-81", "R0-82", "R0-83", "R0-84", "R0-85", "R0-86")
@@ -215,14 +215,21 @@ def test_every_setting_is_told_in_the_order_and_the_groups_of_the_manual(ask_con
 
 
 def test_every_setting_has_a_meaning_of_one_line():
-    found = config_command_descriptions()
+    assert list(SETTINGS) == list(module.defaults)
+    assert [name for name, one in SETTINGS.items() if len(one.meaning) < 5] == []
+    assert not any("\n" in one.meaning or len(one.meaning) > 90 for one in SETTINGS.values())
+    assert len(SETTINGS) == sum(len(group) for group in TABLE.values())  # no name twice
 
-    assert [one.name for one in found] == list(module.defaults)
-    assert [one.name for one in found if len(one.meaning) < 5 or not one.group] == []
-    assert not any(mark in one.meaning for one in found for mark in ("#", "\n", "_env"))
-    meanings = {one.name: one.meaning for one in found}
-    assert meanings["ROBOTSTXT_PARSER"] == "class that reads robots.txt"  # on three lines
-    assert meanings["DOWNLOAD_MAXSIZE"] == "bytes of one body"
+
+def test_a_setting_is_told_with_its_unit_and_its_bounds(ask_config: Ask):
+    rows = ask_config.rows("LOST_THRESHOLD", "SWEEP_MAX_RATIO", "HEAD_POLICY", "DATA_DIR")
+
+    assert {name: row["unit"] for name, row in rows.items()} == {
+        "DATA_DIR": "folder",
+        "LOST_THRESHOLD": "runs, at least 1",
+        "SWEEP_MAX_RATIO": "share, 0 to 1",
+        "HEAD_POLICY": "`never`, `auto`, `always`",
+    }
 
 
 def test_values_are_of_the_kind_of_their_default(ask_config: Ask):
@@ -323,6 +330,9 @@ def test_a_module_of_somebody_else_is_a_place_of_its_own(monkeypatch: pytest.Mon
     ("name", "value", "shown"),
     [
         ("API_KEYS", "8c1f,77aa", MASK),
+        ("SHAREPOINT_CLIENT_SECRET", "8c1f", MASK),
+        ("EMBEDDING_BATCH_TOKENS", 4_000, 4_000),
+        ("API_REQUIRE_IDEMPOTENCY_KEY", True, True),
         ("SOME_TOKEN", ["8c1f"], MASK),
         ("SMTP_PASSWORD", 8_051, MASK),
         ("CLIENT_SECRET", "", ""),
@@ -363,18 +373,19 @@ def test_no_secret_is_printed_not_even_in_the_message(ask_config: Ask, form: str
 
 
 def test_the_message_about_a_secret_does_not_tell_it(monkeypatch: pytest.MonkeyPatch):
+    name = "ELASTICSEARCH_PASSWORD"
+
     def of(settings: Settings) -> Options:
-        raise SettingError(f"API_KEYS is {settings['API_KEYS']!r}: it takes keys, not 8c1f")
+        raise SettingError(f"{name} is {settings[name]!r}: it takes words, not 8c1f")
 
     monkeypatch.setattr(Options, "of", of)
-    monkeypatch.setitem(module.defaults, "API_KEYS", "")
 
-    assert config.config_command_error(Settings({"API_KEYS": "8c1f"})) == (
-        f"API_KEYS is {MASK}: it takes keys, not {MASK}"
+    assert config.config_command_error(Settings({name: "8c1f"})) == (
+        f"{name} is {MASK}: it takes words, not {MASK}"
     )
 
 
-# Where the comments are read
+# From an archive
 
 
 @pytest.mark.long

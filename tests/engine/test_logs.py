@@ -17,16 +17,17 @@ from scrapy.utils._download_handlers import get_dataloss_msg
 from smartcrawl.engine.logs import Logs
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import (
-    FORMATS,
     HIDDEN,
     LONGEST,
     escaped_text,
-    log_format_option,
     redacted_line,
     redacted_lines,
     redacted_text,
 )
+from smartcrawl.model.settings_table import setting_value
 from smartcrawl.terminal.log_lines import printed_line_formatter
+
+FORMATS = ("text", "json")
 
 DATES = "%Y-%m-%d %H:%M:%S"
 UNSAFE = [
@@ -363,7 +364,7 @@ def test_another_format_is_refused(root: logging.Logger, value: object):
         Logs.update_pre_crawler_settings(settings(LOG_FORMAT=value))
 
     assert str(caught.value) == f"LOG_FORMAT is {value!r}: it takes one of text, json"
-    assert log_format_option({"LOG_FORMAT": " JSON "}) == "json"
+    assert setting_value({"LOG_FORMAT": " JSON "}, "LOG_FORMAT") == "json"
 
 
 def test_lines_go_to_standard_error_from_the_level_on(root: logging.Logger, capfd):

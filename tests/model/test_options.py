@@ -18,6 +18,7 @@ from smartcrawl.extract.robots_txt import Rfc9309RobotParser
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.robots_options import robots_parser_option
+from smartcrawl.model.settings_table import SETTINGS as SETTINGS_TABLE
 from smartcrawl.model.urls import Trackers
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.schedule import Schedule
@@ -116,14 +117,8 @@ def test_the_defaults_are_those_that_are_documented():
 
 @pytest.mark.covers("M-42")
 def test_every_setting_has_an_environment_variable_of_its_name():
-    tree = ast.parse((ROOT / "smartcrawl" / "settings.py").read_text(encoding="utf-8"))
-    taken = {
-        node.args[0].value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "_env"
-    }
-    assert taken >= set(DEFAULTS)
-    values = {name: f"value {place}" for place, name in enumerate(sorted(taken))}
+    assert set(SETTINGS_TABLE) >= set(DEFAULTS)
+    values = {name: f"value {place}" for place, name in enumerate(sorted(SETTINGS_TABLE))}
 
     assert read_all(*values, **values) == values
 
@@ -149,7 +144,7 @@ def test_shipped_settings_make_valid_options():
 
 
 def test_no_default_is_written_twice():
-    """`settings.py` has them; `Options` has none, and those of the rules are the same."""
+    """The table has them; `Options` has none, and those of the rules are the same."""
     own = [f.name for f in fields(Options) if (f.default, f.default_factory) != (MISSING, MISSING)]
     shipped = Options.of(module.defaults)
 
@@ -161,7 +156,7 @@ def test_no_default_is_written_twice():
 
 def test_every_setting_is_read():
     folder = ROOT / "smartcrawl"
-    readers = [file for file in folder.rglob("*.py") if file.name != "settings.py"]
+    readers = [file for file in folder.rglob("*.py") if file.name != "settings_table.py"]
     read = {
         node.value
         for file in readers
@@ -232,12 +227,12 @@ def test_every_setting_is_read():
             "10.0.0.1/8",
             "it takes networks such as 10.20.0.0/16, fd12:3456:789a::/48",
         ),
-        ("CONCURRENT_REQUESTS", "0", "it takes a number of at least 1"),
-        ("CONCURRENT_REQUESTS_PER_DOMAIN", "0", "it takes a number of at least 1"),
+        ("CONCURRENT_REQUESTS", "0", "it takes a whole number of at least 1"),
+        ("CONCURRENT_REQUESTS_PER_DOMAIN", "0", "it takes a whole number of at least 1"),
         ("DOWNLOAD_DELAY", "-1", "it takes a number of at least 0"),
         ("DOWNLOAD_TIMEOUT", "0", "it takes a number of at least 0.001"),
-        ("DOWNLOAD_MAXSIZE", "8 MB", "it takes a number of at least 0"),
-        ("RETRY_TIMES", "-1", "it takes a number of at least 0"),
+        ("DOWNLOAD_MAXSIZE", "8 MB", "it takes a whole number of at least 0"),
+        ("RETRY_TIMES", "-1", "it takes a whole number of at least 0"),
         ("RETRY_AFTER_MAX_WAIT", "-1", "it takes a whole number of at least 0"),
         ("RETRY_AFTER_MAX_WAIT", "1.5", "it takes a whole number of at least 0"),
         ("HOST_FAILURES_TO_PARK", "0", "it takes a whole number of at least 1"),
