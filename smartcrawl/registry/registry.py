@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smartcrawl.model.urls import Trackers
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.commit.snapshots import Snapshots
@@ -24,7 +23,6 @@ from smartcrawl.registry.runs.run_orders import is_run_row_before_seal
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.registry.seed_names import SeedNameRows
-from smartcrawl.registry.spellings import gather_spelling_rows
 from smartcrawl.rules.model import RunState
 
 if TYPE_CHECKING:  # imports PostgreSQL's client, which few runs need
@@ -115,10 +113,6 @@ class Registry:
         return self._control.retry(
             lambda: self.indexing.mend(self.connection, run.source, number=number, now=now)
         )
-
-    def gather_spellings(self, run: OpenRun, trackers: Trackers) -> None:
-        """Find the spellings in the links that older versions stored, once for each source."""
-        gather_spelling_rows(self._control, run.source, trackers)
 
     def clear_leftovers(self, run: OpenRun, now: int) -> int:
         """Remove orphaned snapshot files of a killed process; return their number.

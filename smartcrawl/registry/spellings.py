@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.documents import CUT
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest
-from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_links, unpack_stored_numbers
 from smartcrawl.rules.model import Outcome, Standing, Word
@@ -20,7 +19,6 @@ from smartcrawl.rules.spellings import (
     stored_visit_outcome,
 )
 
-_STEP: Final = 500  #: pages whose links are looked at together
 _KEPT: Final = """
 SELECT r.no, r.url, p.urls, coalesce(p.met_run, 0)
   FROM record r LEFT JOIN spelling p ON p.no = r.no WHERE r.no IN carray(?)
@@ -55,13 +53,6 @@ _TARGETS: Final = """
 SELECT l.no, l.targets FROM links l JOIN record r ON r.no = l.no WHERE r.source = ?
 """
 _RAW: Final = "SELECT raw FROM links WHERE no IN carray(?)"
-_LINKS: Final = """
-SELECT l.no, l.raw FROM links l JOIN record r ON r.no = l.no
- WHERE r.source = ? AND l.no > ? ORDER BY l.no LIMIT ?
-"""
-_ADDRESSES: Final = "SELECT id, no, url FROM record WHERE source = ? AND id IN carray(?)"
-_IS_SPELLED: Final = "SELECT spelled FROM source WHERE no = ?"
-_SPELLED: Final = "UPDATE source SET spelled = ? WHERE no = ?"
 
 #: What a spelling answered: address, HTTP or extended status, message.
 TriedSpelling = tuple[str, int | None, str | None]
@@ -195,44 +186,6 @@ def _asks_others(word: int, status: int | None, standing: int, *, brought: bool)
     if outcome is Outcome.EXCLUDED:
         status = None
     return asks_other_spelling(outcome, status, brought=brought)
-
-
-def gather_spelling_rows(control: DatabaseControl, source: int, trackers: Trackers) -> None:
-    """Find the spellings in the links that older versions stored, once for each source."""
-    connection = control.connection
-    if connection.execute(_IS_SPELLED, (source,)).get:
-        return
-    seen: set[int] = set()
-    after = 0
-    while rows := connection.execute(_LINKS, (source, after, _STEP)).fetchall():
-        after = rows[-1][0]
-        met = _met_in_links(connection, source, rows, seen, trackers)
-        if met:
-            control.write(lambda met=met: store_spelling_rows(connection, met, 0))  # type: ignore[misc]
-    control.write(lambda: connection.execute(_SPELLED, (True, source)))
-
-
-def _met_in_links(
-    connection: Connection, source: int, rows: Sequence[Any], seen: set[int], trackers: Trackers
-) -> dict[int, list[str]]:
-    """Return the spellings in the links of some pages that are no request addresses."""
-    fresh: dict[str, bytes] = {}
-    for _, raw in rows:
-        for url in _followed(raw):
-            if (mark := hash(url)) not in seen:
-                seen.add(mark)
-                fresh[url] = url_digest(normalize_url(url, trackers))
-    known: dict[bytes, tuple[int, str]] = {}
-    keys = list(dict.fromkeys(fresh.values()))
-    for start in range(0, len(keys), _STEP):
-        step = (source, Many(keys[start : start + _STEP]))
-        found: list[Any] = connection.execute(_ADDRESSES, step).fetchall()
-        known.update((bytes(key), (no, url)) for key, no, url in found)
-    met: defaultdict[int, list[str]] = defaultdict(list)
-    for url, key in fresh.items():
-        if key in known and known[key][1] != url:
-            met[known[key][0]].append(url)
-    return met
 
 
 def _followed(raw: bytes) -> Iterator[str]:

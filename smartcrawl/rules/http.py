@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC
+from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from smartcrawl.rules.absence import LIKE_200, PASSING, PERMANENT, TEMPORARY
 from smartcrawl.rules.model import Outcome
@@ -28,6 +28,20 @@ _TAG = re.compile(r'((?:W/)?)"([^"]*)"')
 _FIRST = re.compile(r'((?:W/)?"[^"]*"), (?:W/)?"')
 #: The year of an HTTP date before 1990.
 _CLEARED = re.compile(r" (?:[01][0-8]\d|19[0-8])\d ")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                  "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")  # fmt: skip
+#: The forms of a date (RFC 9110, 5.6.7), all in GMT.
+_TIME = r"(?P<time>(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60))"
+_DATES: Final = tuple(
+    re.compile(form, re.ASCII)
+    for form in (
+        rf"[A-Z][a-z]{{2}}, (?P<day>\d\d) (?P<month>[A-Z][a-z]{{2}}) (?P<year>\d{{4}}) {_TIME} GMT",
+        r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (?P<day>\d\d)-(?P<month>[A-Z][a-z]{2})"
+        rf"-(?P<year>\d\d) {_TIME} GMT",
+        rf"[A-Z][a-z]{{2}} (?P<month>[A-Z][a-z]{{2}}) (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})",
+    )
+)
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT", re.ASCII)
 _UNITS = (1, 1000, 1_000_000)  #: of a second, in which servers write times into ETags
 MAX_RETRY_AFTER = 86_400  #: seconds; longer waits are cut to this
 
@@ -222,6 +236,43 @@ def _moment(text: str) -> float | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+
+
+def iso_last_modified(text: str, now: int, *, of_file: bool = False) -> str | None:
+    """Return a Last-Modified as ISO 8601 in UTC; None when it is no date of HTTP.
+
+    A year of two digits is the latest that has begun. ``of_file``: listings of files have their
+    dates in ISO 8601 already.
+
+    >>> iso_last_modified("Sun Nov  6 08:49:37 1994", 0)
+    '1994-11-06T08:49:37Z'
+    >>> iso_last_modified("Sunday, 06-Nov-94 08:49:37 GMT", 0)
+    '1894-11-06T08:49:37Z'
+    >>> iso_last_modified("Tue, 31 Feb 2025 12:00:00 GMT", 0)
+
+    Source: RFC 9110 section 5.6.7; R0-30.
+    """
+    if of_file and _ISO.match(text):
+        return text if _is_iso(text) else None
+    found = next((found for form in _DATES if (found := form.fullmatch(text))), None)
+    if found is None:
+        return None
+    year, this = int(found["year"]), datetime.fromtimestamp(now, UTC).year
+    if len(found["year"]) == 2:
+        year = this - (this - year) % 100
+    try:
+        day = date(year, _MONTHS.index(found["month"]) + 1, int(found["day"]))
+    except ValueError:
+        return None
+    return f"{day.isoformat()}T{found['time']}Z"
+
+
+def _is_iso(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def retry_after(value: str | None, now: int) -> int | None:

@@ -318,7 +318,6 @@ class Run:
         try:
             if not (opened.joined or opened.over):
                 registry.mend(opened, now)
-                registry.gather_spellings(opened, options.trackers)
             registry.clear_leftovers(opened, now)
             run = cls(
                 source=source,

@@ -200,6 +200,15 @@ def of_a_newer_version(crawl: Crawl) -> Path:
     return crawl.registry
 
 
+def of_an_older_layout(crawl: Crawl) -> Path:
+    crawl.data_dir.mkdir()
+    with sqlite3.connect(crawl.registry) as connection:
+        connection.execute("CREATE TABLE record (no INTEGER)")
+        connection.execute(f"PRAGMA application_id = {0x736D6372}")
+        connection.execute("PRAGMA user_version = 55")
+    return crawl.registry
+
+
 def of_another_program(crawl: Crawl) -> Path:
     crawl.data_dir.mkdir()
     with sqlite3.connect(crawl.registry) as connection:
@@ -225,6 +234,7 @@ def a_folder(crawl: Crawl) -> Path:
     [
         (a_file_in_the_way, ["DATA_DIR"]),
         (of_a_newer_version, ["999", "upgrade"]),
+        (of_an_older_layout, ["55", "not damaged", "DATA_DIR", "crawl anew"]),
         (of_another_program, ["DATA_DIR"]),
         (not_a_database, ["DATA_DIR"]),
         (a_folder, ["DATA_DIR"]),

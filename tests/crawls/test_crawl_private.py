@@ -326,12 +326,14 @@ def test_a_command_that_writes_says_that_it_may_not(shown: Path, ask: Scrapy, pa
 
 
 @pytest.mark.sqlite
-def test_an_older_registry_that_may_not_be_written_says_what_to_do(shown: Path, crawl: Crawl):
+def test_an_older_layout_that_may_not_be_written_says_what_to_do(shown: Path, crawl: Crawl):
     connection = apsw.Connection(str(shown / "registry.db"))
-    connection.pragma("user_version", connection.pragma("user_version") - 1)
+    connection.execute("DROP TABLE trust")
+    connection.pragma("user_version", 55)
     connection.close()
 
     result = reading(shown, "status")
 
     assert result.returncode == 1
-    assert "may not be written to: run a command such as scrapy status once" in result.stderr
+    assert "has the layout of an older smartcrawl, schema version 55" in result.stderr
+    assert "or name another DATA_DIR, and crawl anew" in result.stderr

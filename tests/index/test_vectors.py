@@ -11,7 +11,6 @@ from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded import unused
 from smartcrawl.index.embedded.batch_vectors import SECONDS, BatchVectors
-from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.index.embedded.unused import drop_index_leftovers, has_index_vectors
 from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
@@ -27,7 +26,6 @@ from smartcrawl.model.documents import Chunk, Section
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.connection import Many
-from smartcrawl.registry.database.sqlite import connect_sqlite, migrate
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.registry.refused_chunks import RefusedChunks, refused_chunk_counts
@@ -787,56 +785,6 @@ def test_a_forced_run_writes_its_pages_anew_and_embeds_nothing(room: Room, embed
 
 
 @pytest.mark.sqlite
-def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
-    file: Path, embedder: Topics
-):
-    file.parent.mkdir()
-    desk = Desk(file)
-    desk.open()
-    desk.index(BASE, "a boat")
-    for statement in (
-        "ALTER TABLE trust DROP COLUMN unheard", "ALTER TABLE trust DROP COLUMN rotating",
-        "ALTER TABLE trust DROP COLUMN plain_unheard",
-        "ALTER TABLE trust DROP COLUMN plain_heard",
-        "ALTER TABLE trust ADD COLUMN matched_before INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE collapse DROP COLUMN shrank", "ALTER TABLE collapse DROP COLUMN repeated",
-        "ALTER TABLE collapse DROP COLUMN content_hash", "DROP TABLE spelling",
-        "ALTER TABLE source DROP COLUMN spelled",
-        "ALTER TABLE record DROP COLUMN sunk_vectors", "DROP TABLE remote_chunk",
-        "ALTER TABLE run DROP COLUMN embedded", "ALTER TABLE run DROP COLUMN owed",
-        "ALTER TABLE run DROP COLUMN rules", "DROP TABLE seed_name",
-        "UPDATE chunk SET hash = NULL", "DROP TABLE vector", "DROP TABLE embedder",
-        "DROP INDEX chunk_hash", "DROP TABLE store_file", "DROP TABLE vector_store",
-        "DROP TABLE library_item", "DROP TABLE library_move", "DROP TABLE library_address",
-        "DROP TABLE library_drive", "DROP TABLE library_drive_item",
-        "DROP TABLE embed_failure", "DROP TABLE domain_store",
-        "DROP TABLE library_metadata", "DROP TABLE library_job", "DROP TABLE left_upload",
-        "PRAGMA user_version = 30",
-    ):  # fmt: skip
-        desk.connection.execute(statement).fetchall()
-    desk.close()
-    old = connect_sqlite(file)
-    migrate(old, file)
-    assert count_index_texts_to_embed(old, 0) == 0
-    assert pay(old, embedder).embedded == 0
-    old.close()
-
-    desk = Desk(file)
-    desk.open(resume=True)
-    assert [hit.url for hit in search(desk.connection, "boat")] == [BASE]
-    sink = EmbeddedIndex(desk.connection)
-    with transaction(desk.connection):
-        (content,) = desk.rows("SELECT content FROM chunk")[0]
-        sink.remove(content)
-        sink.put(content, "", [chunk("a boat")])
-        sink.flush()
-
-    assert count_index_texts_to_embed(desk.connection, 1) == 1
-    assert pay(desk.connection, embedder).embedded == 1
-    assert texts_with_vectors(desk.connection) == ["a boat"]
-    desk.close()
-
-
 def test_a_batch_does_not_wait_for_a_slow_model_and_the_debt_is_paid(room: Room, embedder: Topics):
     """A model of sentences may need a minute for one long page, whose text is stored at once."""
     embedder.texts_at_once = 2

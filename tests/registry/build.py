@@ -92,9 +92,9 @@ def at_once(step: Coroutine[Any, Any, Any]) -> Any:
 
 @cache
 def _empty_registry() -> bytes:
-    """The file of a registry without rows: to migrate one takes 60 times longer than to copy it.
+    """The file of a registry without rows: to make one takes eight times longer than to copy it.
 
-    The migrations have tests of their own (test_registry_database.py).
+    The schema has tests of its own (test_registry_database.py).
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / "registry.db"

@@ -13,12 +13,11 @@ import apsw
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl.model.exceptions import RegistryVersionError, RunHeldError
+from smartcrawl.model.exceptions import RunHeldError
 from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.integrity import database_problems
 from smartcrawl.registry.database.lease import FileLease
-from smartcrawl.registry.database.migrations import migrations
-from smartcrawl.registry.database.sqlite import APPLICATION_ID, SqliteDatabase
+from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.terminal.command import RegistryCommand
 from tests.crawls.commands import Crawl, Scrapy
 from tests.site_server import Site, html
@@ -328,26 +327,6 @@ def test_a_wrong_schema_version_is_damage_and_costs_nothing(shelf: Shelf, said: 
     assert (status, told["whole"]) == (0, True)
     with closing(apsw.Connection(str(shelf.file))) as connection:
         assert database_problems(connection) == []
-
-
-def test_an_early_layout_is_no_damage_and_stays_as_it_is(tmp_path: Path):
-    """Its version had another column before it was final."""
-    file = tmp_path / "registry.db"
-    with closing(apsw.Connection(str(file))) as connection:
-        for number, statements in migrations("sqlite"):
-            for statement in statements if number <= 4 else ():
-                connection.execute(statement.replace("gone_since", "gone_from")).fetchall()
-        connection.pragma("user_version", 4)
-        connection.pragma("application_id", APPLICATION_ID)
-    content = file.read_bytes()
-
-    with pytest.raises(RegistryVersionError) as caught:
-        SqliteDatabase(file).open()
-
-    assert "has the layout of an early smartcrawl, schema version 4" in str(caught.value)
-    assert "It is not damaged" in str(caught.value)
-    assert "crawl anew" in str(caught.value)
-    assert file.read_bytes() == content
 
 
 def test_a_registry_that_lost_every_byte_is_not_begun_anew(

@@ -26,11 +26,10 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryFullError, RegistryVersionError
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database import sqlite
+from smartcrawl.registry.database import integrity, sqlite
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,
-    SqliteConnection,
     SqliteDatabase,
     connect_sqlite,
     migrate,
@@ -39,6 +38,8 @@ from smartcrawl.registry.database.sqlite import (
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.removal.candidates import EndingRunRow
+from smartcrawl.registry.repair.backup import prepared_restore, state_of_registry
+from smartcrawl.registry.repair.salvage import is_registry_sound, salvage_registry
 from smartcrawl.registry.runs.runs import RunRequest
 from smartcrawl.registry.writer import RegistryWriter
 from smartcrawl.rules.model import RunState
@@ -66,10 +67,22 @@ def schema(connection: apsw.Connection) -> list[tuple[object, ...]]:
     return connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
 
 
-def test_migrations_are_numbered_without_a_gap():
-    assert [number for number, _ in migrations("sqlite")] == list(range(1, LATEST + 1))
-    numbers = [number for number, _ in migrations("postgres")]
-    assert numbers == list(range(7, numbers[-1] + 1))
+#: A step after the schema, as a later version may have it.
+A_STEP = ("ALTER TABLE source ADD COLUMN made_up TEXT", "CREATE VIEW made_up AS SELECT 1")
+
+
+def add_step(monkeypatch: pytest.MonkeyPatch, *statements: str) -> int:
+    """Let the schema have one step more; return its number."""
+    known = (*migrations("sqlite"), (LATEST + 1, statements))
+    for module in (sqlite, integrity):
+        monkeypatch.setattr(module, "migrations", lambda _: known)
+    integrity._made.cache_clear()
+    return LATEST + 1
+
+
+def test_both_schemas_begin_at_one_number_and_steps_follow_without_a_gap():
+    for dialect in ("sqlite", "postgres"):
+        assert [number for number, _ in migrations(dialect)] == list(range(100, LATEST + 1))
 
 
 def test_a_fresh_file_gets_the_schema_its_version_and_its_mark(file: Path):
@@ -98,135 +111,110 @@ def test_a_registry_is_reopened_with_everything_in_it(file: Path):
     reopened.close()
 
 
-def test_a_host_that_was_distrusted_for_a_rebuild_is_believed_after_the_upgrade(file: Path):
-    file.parent.mkdir()
-    old = connect_sqlite(file, create=True)
-    for number, statements in migrations("sqlite")[:8]:
-        for statement in statements:
-            old.execute(statement).fetchall()
-        old.pragma("user_version", number)
-    for no, counts in enumerate(["0,0,0,0,9,9,0,1", "9,2,0,0,9,9,0,1", "0,0,9,2,0,0,0,1",
-                                 "0,0,0,0,4,4,2,0"], 1):  # fmt: skip
-        old.execute("INSERT INTO host (no, name) VALUES (?, ?)", (no, f"{no}.example"))
-        old.execute(f"INSERT INTO trust VALUES (?, {counts}, 77)", (no,))
-    old.pragma("application_id", APPLICATION_ID)
-    old.close()
-
-    connection = open_registry(file, EMBEDDED).connection
-
-    rows = "SELECT repeated, rotated, distrusted_at FROM trust ORDER BY host"
-    assert connection.execute(rows).fetchall() == [(0, 0, None), *[(0, 0, 77)] * 3]
-
-
-def older_registry(file: Path, before: str) -> SqliteConnection:
-    """Return a registry with one host, as it was before the migration with a statement."""
-    file.parent.mkdir()
-    old = connect_sqlite(file, create=True)
-    for number, statements in migrations("sqlite"):
-        if any(before in statement for statement in statements):
-            break
-        for statement in statements:
-            old.execute(statement).fetchall()
-        old.pragma("user_version", number)
-    old.execute("INSERT INTO host (no, name) VALUES (1, 'a.example')")
-    return old
-
-
-def test_ids_with_session_ids_are_computed_anew_after_the_upgrade(file: Path):
-    old = older_registry(file, "INSERT INTO recompute")
-    urls = ["a;JSESSIONID=1", "a?b=1&cfid=2", "a?sid=1&session=2&id=3"]
-    for no, url in enumerate(urls, 1):
-        old.execute(
-            "INSERT INTO source (no, name, kind, created_at) VALUES (?, ?, 'site', 0)",
-            (no, f"s{no}"),
-        )
-        values = (no, no, str(no).encode() * 32, f"http://a.example/{url}")
-        old.execute(
-            "INSERT INTO record (no, source, id, url, host, first_seen, first_run)"
-            " VALUES (?, ?, ?, ?, 1, 0, 1)",
-            values,
-        )
-    old.pragma("application_id", APPLICATION_ID)
-    old.close()
-
-    connection = open_registry(file, EMBEDDED).connection
-
-    rows = connection.execute("SELECT source FROM recompute ORDER BY source").fetchall()
-    assert rows == [("s1",), ("s2",)]
-
-
-def test_sitemaps_that_named_addresses_owe_an_answer_after_the_upgrade(file: Path):
-    """One that answers 304 since is not read anew, and the mark came with the reading."""
-    sitemap, feed = "not indexed: a sitemap of 2 addresses", "not indexed: a feed of 2 addresses"
-    llms, failed = "not indexed: an llms.txt of 1 address", "HTTP status 503"
-    records: list[tuple[str, int, int, str | None, int, int]] = [
-        ("map.xml", 1, 0, sitemap, 2, 4),
-        ("nested.xml", 3, 1, sitemap, 2, 5),
-        ("llms.txt", 1, 0, llms, 1, 4),
-        ("sitemap-a.xml", 1, 0, failed, 2, 4),
-        ("Sitemap-b.xml", 1, 0, None, 2, 4),
-        ("marked.xml", 1, 4, sitemap, 2, 4),
-        ("empty.xml", 1, 0, "not indexed: a sitemap of 0 addresses", 0, 0),
-        ("sitemap-none.xml", 1, 0, failed, 0, 0),
-        ("news.xml", 1, 0, feed, 2, 0),
-        ("sitemap-news.xml", 1, 0, feed, 2, 0),
-        ("unknown.xml", 1, 0, failed, 2, 0),
-        ("about-sitemaps", 0, 0, None, 2, 0),
-    ]
-    old = older_registry(file, "UPDATE record SET signs = signs | 4")
-    old.execute("INSERT INTO source (no, name, kind, created_at) VALUES (1, 's', 'site', 0)")
-    for no, (path, kind, signs, error, links, _) in enumerate(records, 1):
-        old.execute(
-            "INSERT INTO record (no, source, id, url, host, first_seen, first_run, kind, signs,"
-            " error_message) VALUES (?, 1, ?, ?, 1, 0, 1, ?, ?, ?)",
-            (no, str(no).encode() * 32, f"http://a.example/{path}", kind, signs, error),
-        )
-        values = (no, links, b"", b"")
-        old.execute(
-            "INSERT INTO links (no, scope, count, targets, raw) VALUES (?, 0, ?, ?, ?)", values
-        )
-    old.pragma("application_id", APPLICATION_ID)
-    old.close()
-
-    connection = open_registry(file, EMBEDDED).connection
-
-    rows = connection.execute("SELECT url, signs FROM record ORDER BY no").fetchall()
-    assert rows == [(f"http://a.example/{path}", marks) for path, *_, marks in records]
-
-
-def test_each_missing_step_is_applied_and_no_other(file: Path):
-    file.parent.mkdir()
-    old = connect_sqlite(file, create=True)
-    number, statements = migrations("sqlite")[0]
-    for statement in statements:
-        old.execute(statement).fetchall()
-    old.execute("INSERT INTO source VALUES (1, 'kept', 'site', 0)").fetchall()
-    old.pragma("user_version", number)
-    old.pragma("application_id", APPLICATION_ID)
-    old.close()
+def test_each_missing_step_is_applied_and_no_other(file: Path, monkeypatch: pytest.MonkeyPatch):
+    open_registry(file, EMBEDDED).connection.execute(A_SOURCE.format(7)).fetchall()
+    number = add_step(monkeypatch, *A_STEP)
 
     registry = open_registry(file, EMBEDDED)
 
+    assert registry.connection.pragma("user_version") == number
+    rows = registry.connection.execute("SELECT name, made_up FROM source").fetchall()
+    assert rows == [("first", None)]
+    assert integrity.database_problems(registry.connection) == []
+    fresh = SqliteDatabase(file.with_name("fresh.db")).open()
+    assert {row[1] for row in schema(registry.connection)} == {row[1] for row in schema(fresh)}
+    registry.close()
+    fresh.close()
+
+
+def test_a_registry_of_an_earlier_step_is_looked_at_by_none(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    open_registry(file, EMBEDDED).close()
+    number = add_step(monkeypatch, *A_STEP)
+    before = file.read_bytes()
+
+    with pytest.raises(RegistryVersionError, match="may not be written to") as caught:
+        SqliteDatabase(file).look()
+
+    assert f"status once as a user who may, to bring it to version {number}" in str(caught.value)
+    assert file.read_bytes() == before
+
+
+def test_a_step_that_fails_leaves_the_file_as_it_was(file: Path, monkeypatch: pytest.MonkeyPatch):
+    """All steps are one transaction: no half schema, no version that claims it is whole."""
+    registry = open_registry(file, EMBEDDED)
+    before = schema(registry.connection)
+    add_step(monkeypatch, *A_STEP, "ALTER TABLE lost ADD COLUMN made_up TEXT")
+
+    with pytest.raises(RegistryError, match="lost"):
+        migrate(registry.connection, file)
+
+    assert schema(registry.connection) == before
     assert registry.connection.pragma("user_version") == LATEST
-    assert registry.connection.execute("SELECT name FROM versions").fetchall() == [("kept",)]
-    fresh = Desk()
-    assert schema(registry.connection) == schema(fresh.connection)
     registry.close()
 
 
-def test_a_step_that_fails_leaves_the_file_as_it_was(file: Path):
-    """All steps are one transaction: no half schema, no version that claims it is whole."""
+def of_older_layout(file: Path, version: int, *, crashed: bool) -> None:
+    """Write a registry as an older version laid it out; ``crashed``: its tables are in the WAL."""
     file.parent.mkdir()
-    connection = connect_sqlite(file, create=True)
+    made = file.with_name("made.db")
+    connection = apsw.Connection(str(made))
+    connection.execute("PRAGMA journal_mode = wal; PRAGMA wal_autocheckpoint = 0").fetchall()
+    connection.execute("CREATE TABLE record (no INTEGER PRIMARY KEY, last_modified TEXT)")
+    connection.execute("INSERT INTO record VALUES (1, 'Mon')")
     connection.pragma("application_id", APPLICATION_ID)
-    connection.execute("CREATE TABLE chunk (x)").fetchall()  # in the way of the second step
-
-    with pytest.raises(RegistryError, match="chunk"):
-        migrate(connection, file)
-
-    assert [row[1] for row in schema(connection)] == ["chunk"]
-    assert connection.pragma("user_version") == 0
+    connection.pragma("user_version", version)
+    if crashed:
+        shutil.copy(made, file)
+        shutil.copy(f"{made}-wal", f"{file}-wal")
     connection.close()
+    if not crashed:
+        shutil.copy(made, file)
+    made.unlink()
+
+
+@pytest.mark.parametrize("crashed", [False, True], ids=["closed", "crashed"])
+@pytest.mark.parametrize("version", [1, 55, 99])
+def test_an_older_layout_is_refused_with_what_to_do_and_stays_byte_for_byte(
+    file: Path, version: int, *, crashed: bool
+):
+    of_older_layout(file, version, crashed=crashed)
+    before = {path: path.read_bytes() for path in file.parent.iterdir()}
+    database = SqliteDatabase(file)
+
+    for opener in (
+        lambda: open_registry(file, EMBEDDED),
+        database.open,
+        database.reports,
+        database.look,
+        lambda: is_registry_sound(file),
+        lambda: salvage_registry(file, NOW),
+        lambda: state_of_registry(file),
+    ):
+        with pytest.raises(RegistryVersionError) as caught:
+            opener()
+
+        told = str(caught.value)
+        assert told.startswith(f"{file} has the layout of an older smartcrawl, schema version")
+        assert f"schema version {version}," in told
+        assert "It is not damaged, and nothing was changed" in told
+        assert f"that begin with {file.name} to another folder, or name another DATA_DIR" in told
+        assert told.endswith("and crawl anew")
+    assert {path: path.read_bytes() for path in file.parent.iterdir()} == before
+
+
+def test_a_backup_of_an_older_layout_is_not_restored(file: Path):
+    of_older_layout(file, 55, crashed=False)
+    place = file.with_name("new.db")
+
+    with (
+        pytest.raises(RegistryVersionError, match=r"registry\.db has the layout of an older"),
+        prepared_restore(place, file, lambda _: None),
+    ):
+        pass
+
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
 def test_processes_that_make_the_same_registry_at_once_all_succeed(file: Path):
@@ -660,9 +648,7 @@ def test_a_registry_of_an_older_version_on_a_full_disk_says_that_the_disk_is_ful
 ):
     """It cannot be read as it is, and there is no room to bring it up to date."""
     open_registry(file, EMBEDDED).close()
-    connection = apsw.Connection(str(file))
-    connection.pragma("user_version", LATEST - 1)
-    connection.close()
+    add_step(monkeypatch, *A_STEP)
 
     def full(_: Connection) -> None:
         raise apsw.FullError("database or disk is full")

@@ -23,6 +23,7 @@ from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database import choices, heartbeat, session
 from smartcrawl.registry.database import postgres as postgres_module
+from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import ConnectionLostError, PostgresConnection
 from smartcrawl.registry.database.transactions import read_transaction, transaction
@@ -485,6 +486,52 @@ def test_postgres_registry_of_a_newer_version_is_refused(connection, postgres_ur
 
     with pytest.raises(RegistryVersionError, match="schema version 999"):
         PostgresDatabase(postgres_url).open()
+
+
+@pytest.mark.parametrize("version", [7, 55, 99])
+def test_postgres_registry_of_an_older_layout_is_refused_and_left_alone(
+    postgres_url, postgres, version
+):
+    url = postgres_url.replace("//smartcrawl@", "//smartcrawl:secret@")
+    with closing(PostgresConnection(postgres_url)) as made:
+        made.execute("CREATE TABLE record (no BIGINT PRIMARY KEY, last_modified TEXT)")
+        made.execute("INSERT INTO record VALUES (1, 'Mon')")
+        made.execute("CREATE TABLE smartcrawl_schema (version INTEGER NOT NULL)")
+        made.execute("INSERT INTO smartcrawl_schema VALUES (?)", (version,))
+    database = PostgresDatabase(url)
+
+    for opener in (database.open, database.reports, database.look):
+        with pytest.raises(RegistryVersionError) as caught:
+            opener()
+
+        told = str(caught.value)
+        assert f"has the layout of an older smartcrawl, schema version {version}," in told
+        assert "nothing was changed" in told
+        assert "name another database or schema (?options=-csearch_path%3DNAME) in" in told
+        assert told.endswith("and crawl anew")
+        assert "secret" not in told
+    name = postgres_url.rpartition("/")[2]
+    tables = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+    assert postgres.execute(tables, database=name) == [
+        ("record",), ("record_pkey",), ("smartcrawl_schema",),
+    ]  # fmt: skip
+    assert postgres.execute("SELECT * FROM record", database=name) == [(1, "Mon")]
+    told = postgres.execute("SELECT version FROM smartcrawl_schema", database=name)
+    assert told == [(version,)]
+
+
+def test_postgres_step_that_is_missing_is_applied(connection, postgres_url, monkeypatch):
+    """The lock, the check of the version and the steps are one transaction."""
+    latest = migrations("postgres")[-1][0]
+    known = (*migrations("postgres"), (latest + 1, ("ALTER TABLE source ADD COLUMN made_up TEXT",)))
+    monkeypatch.setattr("smartcrawl.registry.database.postgres.migrations", lambda _: known)
+
+    with pytest.raises(RegistryVersionError, match=f"status with version {latest + 1} first"):
+        PostgresDatabase(postgres_url).look()
+    PostgresDatabase(postgres_url).open().close()
+
+    assert connection.execute("SELECT version FROM smartcrawl_schema").get == latest + 1
+    assert connection.execute("SELECT count(made_up) FROM source").get == 0
 
 
 def test_postgres_of_an_old_version_is_refused(postgres_url, monkeypatch):

@@ -81,7 +81,7 @@ def batch_of(desk: Desk, **fields: object) -> Batch:
     ("fields", "why"),
     [
         ({"content_type": "text/\ud800"}, "UnicodeEncodeError: "),
-        ({"last_modified": 1 << 70}, "OverflowError: "),
+        ({"content_length": 1 << 70}, "OverflowError: "),
         ({"etag": object()}, "TypeError: "),
     ],
     ids=["surrogate", "number", "type"],

@@ -8,7 +8,6 @@ from smartcrawl.model.batches import Batch, HostTally
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.run_counts import VisitedHosts
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import register_address_row
 from smartcrawl.rules.model import Outcome
@@ -135,28 +134,4 @@ def test_a_page_that_a_run_reaches_again_is_queued_once(desk: Desk):
     desk.write(desk.visit(A, outcome=Outcome.NOT_FOUND, status=404))
     desk.reach(A)
 
-    assert stored_counts(desk.connection, 2) == (1, 1, {"lost": 1})
-
-
-@pytest.mark.covers("R2-26")
-def test_the_runs_of_an_older_registry_are_counted_when_it_is_migrated(desk: Desk):
-    desk.index(A, LONG)
-    desk.index(B, LONG)
-    desk.seal()
-    desk.open()
-    desk.add(A2)
-    desk.write(desk.visit(A, outcome=Outcome.NOT_FOUND, status=404))
-    desk.connection.execute("UPDATE run SET queued = 0, hosts = 0, words = '{}'")
-    [steps] = [
-        statements
-        for _, statements in migrations(desk.connection.dialect)
-        if any("CREATE TABLE run_host" in statement for statement in statements)
-    ]
-
-    for statement in steps:
-        if "UPDATE run SET" in statement:
-            desk.connection.execute(statement)
-
-    assert counts_are_true(desk.connection, 1)
-    assert counts_are_true(desk.connection, 2)
     assert stored_counts(desk.connection, 2) == (1, 1, {"lost": 1})

@@ -25,6 +25,7 @@ from smartcrawl.rules.http import (
     is_coded_etag,
     is_refresh_at_once,
     is_same_by_head,
+    iso_last_modified,
     outcome_of_http_status,
     reason_against_http_validators,
 )
@@ -123,6 +124,9 @@ NOW = 1_700_000_000
 DAY = 86_400
 
 
+YEAR_2026 = 1_798_761_599  #: its last second, Unix seconds
+
+
 def date(seconds: int) -> str:
     return formatdate(seconds, usegmt=True)
 
@@ -132,6 +136,84 @@ def test_a_date_is_kept_as_it_was_received_unless_it_lies_in_the_future(ahead):
     """A clock that is a day off is forgiven."""
     assert http_validators_kept(None, date(NOW + ahead), NOW) == (None, date(NOW + ahead))
     assert http_validators_kept('"a"', date(NOW + DAY + 1 + max(0, ahead)), NOW) == ('"a"', None)
+
+
+@pytest.mark.covers("R0-30", "M-44")
+@pytest.mark.parametrize(
+    ("text", "iso"),
+    [
+        ("Sun, 06 Nov 1994 08:49:37 GMT", "1994-11-06T08:49:37Z"),
+        *(
+            (f"Mon, 09 {name} 2026 00:00:01 GMT", f"2026-{number:02}-09T00:00:01Z")
+            for number, name in enumerate(
+                [
+                    "Jan",
+                    "Feb",
+                    "Mar",
+                    "Apr",
+                    "May",
+                    "Jun",
+                    "Jul",
+                    "Aug",
+                    "Sep",
+                    "Oct",
+                    "Nov",
+                    "Dec",
+                ],
+                1,
+            )
+        ),
+        ("Thu, 29 Feb 2024 23:59:60 GMT", "2024-02-29T23:59:60Z"),
+        ("Sun Nov  6 08:49:37 1994", "1994-11-06T08:49:37Z"),
+        ("Sat Nov 16 18:09:07 2024", "2024-11-16T18:09:07Z"),
+        *(
+            (f"{day}day, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37Z")
+            for day in ("Mon", "Tues", "Wednes", "Thurs", "Fri", "Satur", "Sun")
+        ),
+        ("Sunday, 06-Nov-26 08:49:37 GMT", "2026-11-06T08:49:37Z"),  # the year of the test
+        ("Sunday, 06-Nov-27 08:49:37 GMT", "1927-11-06T08:49:37Z"),
+        ("Thu, 30 Feb 2024 12:00:00 GMT", None),
+        ("Sun, 00 Nov 1994 08:49:37 GMT", None),
+        ("Sun, 06 Nov 0000 08:49:37 GMT", None),
+        ("Sun, 06 Nov 1994 24:00:00 GMT", None),
+        ("Sun, 06 Nov 1994 08:60:00 GMT", None),
+        ("Sun, 06 Nov 1994 08:49:61 GMT", None),
+        ("Sun, 06 Nov 1994 08:49:37 +0100", None),
+        ("Sun, 06 Foo 1994 08:49:37 GMT", None),
+        ("Sun, 6 Nov 1994 08:49:37 GMT", None),
+        ("Sun, 06 Nov 1994 08:49:37 GMT ", None),
+        ("Sun, \u0660\u0666 Nov 1994 08:49:37 GMT", None),  # Arabic digits
+        ("Someday, 06-Nov-94 08:49:37 GMT", None),
+        ("Sun, 06 Nov 1994 08:49:37 GM", None),
+        ("Sun, 06 Nov 199408:49:37 GMT", None),
+        ("Sun, 06 Nov 1994  GMT", None),
+        ("Sunday, 06-Nov-94 08:49:37 GM", None),
+        ("Sunday, 06-Nov-9408:49:37 GMT", None),
+        ("Sun Nov  608:49:37 1994", None),
+        ("Sun Nov  6 08:49:37 ", None),
+        ("Sun Foo  6 08:49:37 1994", None),
+        ("2026-01-06T10:00:00Z", None),
+        ("0", None),
+        ("", None),
+    ],
+)
+def test_a_date_is_iso_and_none_where_it_is_no_date_of_http(text, iso):
+    assert iso_last_modified(text, YEAR_2026) == iso
+
+
+@pytest.mark.parametrize(
+    ("text", "iso"),
+    [
+        ("2026-01-06T10:00:00Z", "2026-01-06T10:00:00Z"),
+        ("2026-01-06T10:00:00.123456789Z", "2026-01-06T10:00:00.123456789Z"),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", "1994-11-06T08:49:37Z"),
+        ("2026-02-30T10:00:00Z", None),
+        ("2026-01-06 10:00:00", None),
+        ("yesterday", None),
+    ],
+)
+def test_a_date_of_a_file_is_iso_already(text, iso):
+    assert iso_last_modified(text, YEAR_2026, of_file=True) == iso
 
 
 @pytest.mark.parametrize("text", ["yesterday", "", "Thu, 99 Foo 2099", "2099-01-01T00:00:00Z", "0"])

@@ -14,13 +14,19 @@ from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import links_for_database
 from smartcrawl.rules.changes import FAULTS_OF_BYTES
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
+from smartcrawl.rules.http import iso_last_modified
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
 
 _ADDRESS = "UPDATE record SET url = ?, identity = coalesce(identity, ?) WHERE no = ? AND url <> ?"
-_INDEXED = """
+#: The date of a file keeps its form where it comes again without its file.
+_DATE = """
+       last_modified = :last_modified,
+       modified = CASE WHEN last_modified = :last_modified THEN modified ELSE :modified END
+"""
+_INDEXED = f"""
 UPDATE record
-   SET etag = :etag, last_modified = :last_modified, content = :content, content_hash = NULL,
+   SET etag = :etag, {_DATE}, content = :content, content_hash = NULL,
        text_hash = NULL, body_hash = :body_hash, media = :media, content_type = :content_type,
        content_length = :content_length,
        content_encoding = CASE WHEN :again THEN content_encoding ELSE :content_encoding END,
@@ -40,9 +46,9 @@ SELECT r.no FROM record r JOIN content c ON c.no = r.content JOIN state s ON s.n
  WHERE r.content = :content AND r.entry = 1 AND s.lost_count = 0 AND r.no <> :no
    AND (c.text_length >= :least OR (c.text_length > 0 AND r.body_hash = :body_hash)) LIMIT 1
 """
-_LISTED = """
+_LISTED = f"""
 UPDATE record
-   SET etag = :etag, last_modified = :last_modified, content_hash = :content_hash,
+   SET etag = :etag, {_DATE}, content_hash = :content_hash,
        text_hash = :text_hash, body_hash = :body_hash, content_type = :content_type,
        content_length = :content_length,
        content_encoding = CASE WHEN :again THEN content_encoding ELSE :content_encoding END,
@@ -55,9 +61,9 @@ UPDATE record
                            ELSE :now END
  WHERE no = :no
 """
-_RENEWED = """
+_RENEWED = f"""
 UPDATE record
-   SET etag = :etag, last_modified = :last_modified,
+   SET etag = :etag, {_DATE},
        error_message = CASE WHEN :keep_message THEN error_message END,
        canonical_url = CASE WHEN :read THEN :canonical ELSE canonical_url END,
        canonical_no = CASE WHEN :read THEN :canonical_no ELSE canonical_no END,
@@ -111,6 +117,15 @@ def _signs(visit: Visit) -> int:
         needs = signed is not None and is_signed_url(signed)
         signs = signs & ~NEEDS_SIGNATURE | NEEDS_SIGNATURE * needs
     return signs
+
+
+def _modified(visit: Visit, now: int) -> str | None:
+    """Return the Last-Modified of an answer as ISO 8601, or None."""
+    answer = visit.answer
+    of_file = answer.file is not None or not visit.page.url.startswith(("http://", "https://"))
+    if answer.last_modified is None:
+        return None
+    return iso_last_modified(answer.last_modified, now, of_file=of_file)
 
 
 def _unread(visit: Visit) -> dict[str, object]:
@@ -195,6 +210,7 @@ class RecordWriter:
             "now": now,
             "etag": answer.etag,
             "last_modified": answer.last_modified,
+            "modified": _modified(visit, now),
             "content_hash": parsed.content_hash,
             "text_hash": parsed.text_hash,
             "body_hash": parsed.body_hash,
@@ -231,6 +247,7 @@ class RecordWriter:
             "keep_message": state.standing is Standing.LINKS and state.status is Status.CRAWLED,
             "etag": answer.etag,
             "last_modified": answer.last_modified,
+            "modified": _modified(visit, now),
             "body_hash": parsed.body_hash,
             "media": parsed.media,
             "content_length": answer.content_length if fresh else None,

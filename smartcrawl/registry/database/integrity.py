@@ -112,33 +112,6 @@ def lacking_schema_parts(connection: apsw.Connection, version: int | None = None
     return found
 
 
-def is_early_layout(connection: apsw.Connection, version: int) -> bool:
-    """Whether a sound file has tables that no version has: an unfinished version made them.
-
-    ``version``: the schema version in the file. A file whose version alone is wrong has the tables
-    of another one.
-    """
-    if not lacking_schema_parts(connection, version):
-        return False
-    found: Any = connection.execute("PRAGMA integrity_check(1)").fetchall()
-    return found == [("ok",)] and _tables_of(_shape(connection)) not in _made_tables()
-
-
-def _tables_of(shape: dict[tuple[str, str], frozenset[str]]) -> dict[str, frozenset[str]]:
-    return {name: columns for (kind, name), columns in shape.items() if kind == "table"}
-
-
-def _made_tables() -> list[dict[str, frozenset[str]]]:
-    """Return the tables of each schema version, with their columns."""
-    found = []
-    with closing(apsw.Connection(":memory:")) as connection:
-        for _, statements in migrations("sqlite"):
-            for statement in statements:
-                connection.execute(statement).fetchall()
-            found.append(_tables_of(_shape(connection)))
-    return found
-
-
 @lru_cache
 def _made(version: int) -> dict[tuple[str, str], frozenset[str]]:
     """Return the shape of a new registry of a schema version."""

@@ -16,7 +16,11 @@ from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.heartbeat import EXPIRY, HeartbeatLease
-from smartcrawl.registry.database.migrations import migrations
+from smartcrawl.registry.database.migrations import (
+    is_older_layout,
+    migrations,
+    older_layout_error,
+)
 from smartcrawl.registry.database.session import (
     PATIENCE,
     CommitLedger,
@@ -134,6 +138,7 @@ class PostgresDatabase:
             version, latest = _version(connection), migrations("postgres")[-1][0]
         if version != latest:
             connection.close()
+            refuse_older_layout(version, str(self))
             raise RegistryVersionError(
                 f"{self} has schema version {version} and is only read here: run a command such as"
                 f" {program_name()} status with version {latest} first, to bring it to that one"
@@ -290,7 +295,8 @@ def migrate(connection: PostgresConnection, place: str) -> None:
     """Migrate the schema to this version, in one transaction.
 
     Raises:
-        RegistryVersionError: a newer version wrote it, or the server is too old.
+        RegistryVersionError: a newer version wrote it, it has an older layout, or the server is too
+            old.
         RegistryError: the tables belong to another program, or the encoding is not UTF8.
     """
     server = connection.server_version
@@ -305,7 +311,9 @@ def migrate(connection: PostgresConnection, place: str) -> None:
             " ENCODING 'UTF8' TEMPLATE template0, and name it in REGISTRY_URL"
         )
     latest = migrations("postgres")[-1][0]
-    if _version(connection) == latest:
+    version = _version(connection)
+    refuse_older_layout(version, place)
+    if version == latest:
         return
     with transaction(connection):
         connection.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
@@ -324,6 +332,17 @@ def migrate(connection: PostgresConnection, place: str) -> None:
                 for statement in statements:
                     connection.define(statement)
         connection.execute("UPDATE smartcrawl_schema SET version = ?", (latest,))
+
+
+def refuse_older_layout(version: int, place: str) -> None:
+    """Refuse a registry that no step leads to this schema.
+
+    Raises:
+        RegistryVersionError: it has an older layout.
+    """
+    if is_older_layout("postgres", version):
+        remedy = "name another database or schema (?options=-csearch_path%3DNAME) in REGISTRY_URL"
+        raise older_layout_error(place, version, remedy)
 
 
 def _version(connection: PostgresConnection) -> int:

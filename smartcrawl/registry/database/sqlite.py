@@ -9,7 +9,7 @@ import resource
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -33,10 +33,14 @@ from smartcrawl.registry.database.integrity import (
     database_problems,
     explained_database_damage,
     is_database_fts5_damaged,
-    is_early_layout,
+    lacking_schema_parts,
 )
 from smartcrawl.registry.database.lease import FileLease
-from smartcrawl.registry.database.migrations import migrations
+from smartcrawl.registry.database.migrations import (
+    is_older_layout,
+    migrations,
+    older_layout_error,
+)
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.database.views import create_outlinks_table
 from smartcrawl.sources.private_files import private_file, private_folder
@@ -50,6 +54,7 @@ BUSY_TIMEOUT = 30_000  #: milliseconds; writers keep the lock for tens of them
 
 _LOOKS = 20  #: at an empty file, 50 ms apart
 _SETTLES = 10  #: tries to empty a WAL
+_HEADER = 100  #: bytes of a file's header
 _GROWTH = 1 << 20  #: bytes below a limit of files from which on it is taken for reached
 _SHARED = 32_768  #: bytes of the smallest index of a WAL, the file that ends in -shm
 _NOTHING = array("q", [0])  #: a value of no row, in place of an empty array, which SQLite refuses
@@ -80,7 +85,7 @@ class SqliteDatabase:
 
         A file that this user may only read is opened for reading.
         """
-        refuse_emptied_database(self.path)
+        refuse_unusable_file(self.path)
         if self._only_readable():
             return self.look()
         try:
@@ -167,7 +172,7 @@ class SqliteDatabase:
 
         A full disk has no room for SQLite's own files: nothing is written then.
         """
-        refuse_emptied_database(self.path)
+        refuse_unusable_file(self.path)
         if self._only_readable():
             connection = self.look()
         else:
@@ -428,7 +433,8 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
     """Migrate the schema to this version, all steps in one transaction.
 
     Raises:
-        RegistryVersionError: the schema is older and ``readonly``, or a newer version wrote it.
+        RegistryVersionError: the schema is older and ``readonly``, or of an older layout, or a
+            newer version wrote it.
         RegistryError: the file belongs to another program.
     """
     latest = migrations("sqlite")[-1][0]
@@ -438,6 +444,8 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
             raise RegistryError(
                 f"{path} belongs to another program; name another DATA_DIR or REGISTRY_URL"
             )
+        if is_older_layout("sqlite", version):
+            raise _older_layout(connection, path, version)
         if version > latest:
             raise RegistryVersionError(
                 f"{path} has schema version {version}, this smartcrawl knows up to {latest};"
@@ -449,13 +457,6 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
                 f" as {program_name()} status once as a user who may, to bring it to version"
                 f" {latest}"
             )
-        if 0 < version < latest and is_early_layout(connection, version):
-            raise RegistryVersionError(
-                f"{path} has the layout of an early smartcrawl, schema version {version} as it was"
-                " before that was final, and none that this one can convert. It is not damaged, and"
-                " nothing was changed: read it with the smartcrawl that wrote it. To go on, move it"
-                " away or name another DATA_DIR, and crawl anew"
-            )
         if version < latest:
             _switch_to_wal(connection)
             try:
@@ -465,7 +466,59 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
                 raise damaged_database_error(path, why) from error
 
 
-def refuse_emptied_database(path: Path) -> None:
+def refuse_unusable_file(path: Path) -> None:
+    """Refuse a file before SQLite opens it for writing, which would empty its WAL.
+
+    Raises:
+        RegistryDamagedError: it is empty, and a run wrote to it before.
+        RegistryVersionError: it has an older layout.
+    """
+    _refuse_emptied_file(path)
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER)
+    except OSError:
+        return  # SQLite says why
+    marked = header[68:72] == APPLICATION_ID.to_bytes(4)
+    if not header or (marked and not is_older_layout("sqlite", int.from_bytes(header[60:64]))):
+        return  # the WAL has nothing older
+    try:
+        with (
+            translated_sqlite_errors(path, "open"),
+            closing(SqliteDatabase(path).read_only()) as connection,
+        ):
+            refuse_older_layout(connection, path)
+    except RegistryVersionError:
+        raise
+    except RegistryError:
+        return  # the opening says what is wrong
+
+
+def refuse_older_layout(connection: SqliteConnection, path: Path) -> None:
+    """Refuse a registry that no step leads to this schema.
+
+    Raises:
+        RegistryVersionError: it has an older layout.
+        RegistryDamagedError: only its version is older.
+    """
+    application, version, _ = _looked_at(connection)
+    if application == APPLICATION_ID and is_older_layout("sqlite", version):
+        raise _older_layout(connection, path, version)
+
+
+def _older_layout(connection: apsw.Connection, path: Path, version: int) -> RegistryError:
+    if not lacking_schema_parts(connection, migrations("sqlite")[-1][0]):
+        return damaged_database_error(path, f"its schema is not that of version {version}")
+    return older_sqlite_layout_error(path, version)
+
+
+def older_sqlite_layout_error(path: Path, version: int) -> RegistryVersionError:
+    """Return the error of a file with an older layout."""
+    move = f"move it and the files beside it that begin with {path.name} to another folder"
+    return older_layout_error(path, version, f"{move}, or name another DATA_DIR")
+
+
+def _refuse_emptied_file(path: Path) -> None:
     """Refuse an empty file that a run wrote to before: it was truncated, and stays as it is.
 
     Raises:

@@ -24,7 +24,7 @@ _AVAILABLE = "SELECT default_version FROM pg_available_extensions WHERE name = '
 _IS_FOUND = "SELECT to_regtype('halfvec') IS NOT NULL"
 _COLUMN = "ALTER TABLE chunk_vector ADD COLUMN vector halfvec"
 #: Vectors of the embedder that searches use, for the view ``documents``: numbers of 4 bytes,
-#: little-endian, as in SQLite. The migration of registries that had vectors before has the same.
+#: little-endian, as in SQLite.
 _VIEW = """
 CREATE OR REPLACE VIEW chunk_embedding AS
 SELECT v.hash AS hash,

@@ -120,7 +120,8 @@ SELECT count(*) FROM state
 """
 #: Download an alias again without validators: its canonical page is not indexed, so the alias is.
 _ASK_ANEW = """
-UPDATE record SET etag = NULL, last_modified = NULL, body_hash = NULL WHERE no IN carray(?)
+UPDATE record SET etag = NULL, last_modified = NULL, modified = NULL, body_hash = NULL
+ WHERE no IN carray(?)
 """
 #: Rejected answers (rules.shield), and documents that could not be read. In a CROSS JOIN, SQLite
 #: reads state first, which is narrow, and a record only where it counts.

@@ -37,12 +37,12 @@ BATCH = 500  #: removals in one transaction
 
 _STATE = ("status", "standing", "outcome", "http_status", "effective_status")
 _RECORD = (
-    "etag", "last_modified", "content_type", "content_length", "content_encoding",
-    "configuration", "canonical_url", "canonical_no", "redirect_target", "redirect_no",
-    "last_changed", "last_indexed", "changed_run", "error_message",
+    "etag", "last_modified", "modified", "content_type", "content_length",
+    "content_encoding", "configuration", "canonical_url", "canonical_no", "redirect_target",
+    "redirect_no", "last_changed", "last_indexed", "changed_run", "error_message",
 )  # fmt: skip
 _HASHES = ("content_hash", "text_hash", "body_hash")
-_KEPT_ASIDE = ("etag", "last_modified", "canonical_no", "body_hash")
+_KEPT_ASIDE = ("etag", "last_modified", "modified", "canonical_no", "body_hash")
 _HELD = f"""
 SELECT r.no, r.url, s.depth, r.content, l.raw, r.snapshot,
        {", ".join(f"s.{name}" for name in _STATE)}, {", ".join(f"r.{name}" for name in _RECORD)},

@@ -23,7 +23,8 @@ from smartcrawl.registry.database.sqlite import (
     SqliteDatabase,
     connect_sqlite,
     migrate,
-    refuse_emptied_database,
+    refuse_older_layout,
+    refuse_unusable_file,
     translated_sqlite_errors,
 )
 from smartcrawl.registry.repair.salvage import set_registry_aside
@@ -173,7 +174,7 @@ def state_of_registry(path: Path) -> RegistryState | None:
     if not path.exists():
         return None
     try:
-        refuse_emptied_database(path)
+        refuse_unusable_file(path)
         with closing(connect_sqlite(path)) as connection:
             migrate(connection, path)
             return registry_state(connection)
@@ -229,6 +230,7 @@ def _check(copy: Path, name: Path) -> RegistryState:
     with closing(connect_sqlite(copy)) as connection:
         if connection.pragma("application_id") != APPLICATION_ID:
             raise RegistryDamagedError(_NO_BACKUP.format(name))
+        refuse_older_layout(connection, name)
         if found := database_problems(connection):
             raise RegistryDamagedError(f"{name} is not sound ({found[0]})")
         state = registry_state(connection)

@@ -52,7 +52,8 @@ UPDATE state SET standing = {int(Standing.BARE)}, status = {int(Status.PENDING)}
 """
 _EMPTY: Final = """
 UPDATE record SET content = NULL, entry = 0, duplicate_of = NULL, etag = NULL,
-       last_modified = NULL, body_hash = NULL, content_hash = NULL, text_hash = NULL
+       last_modified = NULL, modified = NULL, body_hash = NULL, content_hash = NULL,
+       text_hash = NULL
  WHERE no IN (SELECT no FROM bare)
 """
 _SEQUENCES: Final = f"""

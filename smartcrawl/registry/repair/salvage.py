@@ -20,13 +20,14 @@ from smartcrawl.registry.database.integrity import (
     lacking_schema_parts,
     registry_tables,
 )
-from smartcrawl.registry.database.migrations import migrations
+from smartcrawl.registry.database.migrations import is_older_layout, migrations
 from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,
     apply_migrations,
     connect_sqlite,
     migrate,
-    refuse_emptied_database,
+    older_sqlite_layout_error,
+    refuse_unusable_file,
     translated_sqlite_errors,
 )
 from smartcrawl.registry.repair.rebuilt import MendedRows, mend_registry_rows
@@ -76,7 +77,7 @@ def is_registry_sound(path: Path) -> bool:
         RegistryError: the file belongs to another program, or cannot be opened.
     """
     try:
-        refuse_emptied_database(path)
+        refuse_unusable_file(path)
         with closing(connect_sqlite(path)) as connection:
             migrate(connection, path)
             return not database_problems(connection)
@@ -148,7 +149,7 @@ def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], MendedRow
         version = latest
         with suppress(apsw.Error):
             old.execute("PRAGMA writable_schema = ON").fetchall()
-            version = _version(old, latest)
+            version = _version(old, path)
         target.execute("PRAGMA journal_mode = wal").fetchall()
         apply_migrations(target, until=version)
         target.execute("BEGIN IMMEDIATE")
@@ -177,14 +178,21 @@ def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], MendedRow
     return copied, mended
 
 
-def _version(old: apsw.Connection, latest: int) -> int:
-    """Return the schema version in a file, or a later one whose schema the file has."""
+def _version(old: apsw.Connection, path: Path) -> int:
+    """Return the schema version in a file, or a later one whose schema the file has.
+
+    Raises:
+        RegistryVersionError: the file has an older layout.
+    """
     said = int(str(old.pragma("user_version")))
-    if not 1 <= said <= latest:
-        return latest
+    known = [number for number, _ in migrations("sqlite")]
+    later = [number for number in reversed(known) if number > said]
     with suppress(apsw.Error):
-        return next((v for v in range(latest, said, -1) if not lacking_schema_parts(old, v)), said)
-    return said
+        if found := [number for number in later if not lacking_schema_parts(old, number)]:
+            return found[0]
+    if is_older_layout("sqlite", said):
+        raise older_sqlite_layout_error(path, said)
+    return said if said in known else known[-1]
 
 
 def _copy_table(old: apsw.Connection, target: apsw.Connection, table: str) -> Copied:

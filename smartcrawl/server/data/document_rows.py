@@ -6,7 +6,6 @@ computes its ids, so it is of no use to find one: it takes 430 ms among 1,000,00
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -21,24 +20,11 @@ LATEST: Final = 1 << 40  #: Unix seconds; later than any visit
 _IS_DOCUMENT: Final = """
 s.last_checked IS NOT NULL AND (s.standing > 0 OR s.effective_status IN (301, 302, 303, 307, 308))
 """
-#: Last-Modified as ISO 8601 (R2-50): each database has its own function for it. That of SQLite
-#: takes longer than the rest of the statement, so it is asked for unusual forms only.
-_LAST_MODIFIED: Final = {
-    "sqlite": "r.last_modified",
-    "postgres": "modified_at(r.url, r.last_modified)",
-}
-_RECEIVED: Final = "SELECT last_modified FROM received WHERE no = ?"
-_HTTP_DATE: Final = re.compile(
-    "[A-Z][a-z]{2}, ([0-3][0-9]) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-2][0-9]:[0-5][0-9]:[0-6][0-9]) GMT"
-)
-_MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()  # noqa: SIM905  # short
 _DOCUMENT: Final = """
 SELECT s.standing, r.no, r.id, r.url, s.last_checked,
        CASE WHEN r.kind <> 0 AND s.effective_status = 406 AND s.http_status IN (200, 304) THEN 200
             ELSE s.effective_status END, r.content_type,
-       r.content_length,
-       CASE WHEN r.last_modified IS NULL THEN NULL ELSE {last_modified} END, r.etag,
-       r.content_encoding,
+       r.content_length, r.modified, r.etag, r.content_encoding,
        CASE WHEN s.effective_status BETWEEN 300 AND 399 THEN NULL ELSE r.body_hash END,
        t.url || '/' || p.path
   FROM source x
@@ -48,12 +34,9 @@ SELECT s.standing, r.no, r.id, r.url, s.last_checked,
   LEFT JOIN store t ON t.no = p.store
  WHERE {of_source} r.source = x.no AND r.id = :id
 """
-#: The records of an address, by the database, and whether there is a filter of the source.
+#: The records of an address, by whether there is a filter of the source.
 DOCUMENT: Final = {
-    (dialect, of_source): _DOCUMENT.format(
-        last_modified=last_modified, of_source="x.name = :source AND" if of_source else ""
-    )
-    for dialect, last_modified in _LAST_MODIFIED.items()
+    of_source: _DOCUMENT.format(of_source="x.name = :source AND" if of_source else "")
     for of_source in (False, True)
 }
 #: As in the condition of the view; for a list in the statement SQLite fills a table each time.
@@ -128,13 +111,13 @@ def api_document(connection: Connection, key: bytes, source: str | None) -> dict
     The same address may belong to several sources; without ``source`` the latest visit counts.
     """
     named = {"id": key} if source is None else {"id": key, "source": source}
-    statement = DOCUMENT[connection.dialect, source is not None]
+    statement = DOCUMENT[source is not None]
     found: Iterable[Any] = connection.execute(statement, named)
     rows = [row for row in found if row[0] > 0 or row[5] in _REDIRECTS]
     if not rows:
         return None
     latest = max(rows, key=lambda row: (row[4] or 0, row[1]))
-    _, no, id_, url, checked, status, kind, length, modified, etag, encoding, hash_, path = latest
+    _, _, id_, url, checked, status, kind, length, modified, etag, encoding, hash_, path = latest
     return {
         "url": url,
         "url_hash": id_.hex(),
@@ -143,7 +126,7 @@ def api_document(connection: Connection, key: bytes, source: str | None) -> dict
         "content_type": kind,
         "content_length": length,
         "headers": {
-            "last-modified": _modified(connection, no, modified),
+            "last-modified": modified,
             "etag": etag,
             "content-encoding": encoding,
         },
@@ -180,17 +163,6 @@ def api_document_count(connection: Connection, filters: Filters) -> int:
     values = filters.values() | {"until": filters.until}
     statement = COUNT[connection.dialect, filters.domain is not None]
     return int(connection.execute(statement, values).get)
-
-
-def _modified(connection: Connection, no: int, text: str | None) -> str | None:
-    """Return a Last-Modified as the views have it."""
-    if text is None or connection.dialect != "sqlite":
-        return text
-    found = _HTTP_DATE.fullmatch(text)
-    if found is None or found[2] not in _MONTHS:
-        other: str | None = connection.execute(_RECEIVED, (no,)).get
-        return other
-    return f"{found[3]}-{_MONTHS.index(found[2]) + 1:02}-{found[1]}T{found[4]}Z"
 
 
 @lru_cache(maxsize=10_000)

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.rules.http import iso_last_modified
 from tests.registry.build import begin_registry
 from tests.server.api_client import application, ask
 
@@ -93,7 +94,11 @@ class Library:
                 self._last += 1
                 digest = hashlib.sha256(url.encode()).digest()
                 common = {"no": self._last, "host": hosts[url_host_key(url)]}
-                records.append(RECORD | common | {"id": digest, "url": url} | dict(record or {}))
+                fields = RECORD | common | {"id": digest, "url": url} | dict(record or {})
+                of_file = not url.startswith("http")
+                date = str(fields.get("last_modified", ""))
+                fields["modified"] = iso_last_modified(date, NOW, of_file=of_file)
+                records.append(fields)
                 states.append(STATE | common | {"last_checked": at} | state)
                 keys.append(digest.hex())
             self._insert("record", records)

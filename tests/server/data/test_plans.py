@@ -73,10 +73,10 @@ def test_pages_of_documents_are_read_in_the_order_of_an_index(
 
 @pytest.mark.covers("R2-50", "E-10")
 def test_a_document_is_found_by_an_index(full: Library):
-    dialect, key = full.connection.dialect, b"x" * 32
+    key = b"x" * 32
     plans = [
-        found_by_index(full, DOCUMENT[dialect, False], id=key),
-        found_by_index(full, DOCUMENT[dialect, True], id=key, source="other"),
+        found_by_index(full, DOCUMENT[False], id=key),
+        found_by_index(full, DOCUMENT[True], id=key, source="other"),
     ]
 
     assert all("record_id" in plan for plan in plans), plans

@@ -1,9 +1,0 @@
--- Uploads that were taken out of a vector store and that the account still has (ADR 97).
-CREATE TABLE left_upload (
-    url     TEXT NOT NULL,                               -- VECTOR_STORE_URL
-    file    TEXT NOT NULL,                               -- id that the server gave
-    name    TEXT NOT NULL,                               -- as sent
-    size    BIGINT NOT NULL,                             -- bytes
-    left_at BIGINT NOT NULL,                             -- Unix seconds
-    PRIMARY KEY (url, file)
-)
