@@ -34,7 +34,7 @@ from smartcrawl.rules.connections import (
     literal_connection_address,
 )
 from smartcrawl.run.run import Run
-from smartcrawl.sources.github.api import Proxy
+from smartcrawl.sources.web_client import Proxy
 
 
 class GuardedResolver(CachingHostnameResolver):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import socket
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from threading import Event, Timer
 from typing import Any, Final
 from urllib.parse import unquote, urlencode, urlsplit
 
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.redaction import redacted_line
+from smartcrawl.sources.web_client import WebAnswer, WebClient, WebError
 
 #: Seconds for a whole request. scrapyd starts Python to check the first one for a spider.
 _TO_SCHEDULE: Final = 30.0
@@ -42,12 +39,11 @@ class ScrapydClient:
     def __init__(self, url: str, project: str) -> None:
         """``url``: SCRAPYD_URL, as of the options; it may have a name and a password."""
         parts = urlsplit(url)
-        self._connection = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._host = str(parts.hostname)
-        self._port = parts.port
-        self._prefix = parts.path.rstrip("/")
+        place = parts.netloc.rpartition("@")[2]
+        self._place = f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
+        self._web = WebClient(None)  # the operator named it
         self._project = project
-        self._headers = {"Connection": "close"}
+        self._headers = {"Content-Type": "application/x-www-form-urlencoded"}
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
@@ -66,7 +62,7 @@ class ScrapydClient:
         fields = {"project": self._project, "spider": spider, "jobid": id_, "source": source}
         if resume:
             fields["resume"] = "1"
-        self._ask("POST", "/schedule.json", urlencode(fields), _TO_SCHEDULE)
+        self._ask("/schedule.json", _TO_SCHEDULE, urlencode(fields).encode())
 
     def jobs(self) -> ScrapydJobs:
         """Return the crawls of the project.
@@ -75,7 +71,7 @@ class ScrapydClient:
             ScrapydError: it does not list them.
         """
         query = urlencode({"project": self._project})
-        answer = self._ask("GET", f"/listjobs.json?{query}", None, _TO_LIST)
+        answer = self._ask(f"/listjobs.json?{query}", _TO_LIST)
         try:
             ids = {
                 state: [str(job["id"]) for job in answer[state]]
@@ -86,55 +82,29 @@ class ScrapydClient:
         under_way = frozenset(id_ for state in _UNDER_WAY for id_ in ids[state])
         return ScrapydJobs(under_way, Counter(id_ for some in ids.values() for id_ in some))
 
-    def _ask(self, method: str, path: str, body: str | None, seconds: float) -> Mapping[str, Any]:
-        headers = dict(self._headers)
-        if body is not None:
-            headers["Content-Type"] = "application/x-www-form-urlencoded"
-        connection = self._connection(self._host, self._port, timeout=seconds)
+    def _ask(self, path: str, seconds: float, body: bytes | None = None) -> Mapping[str, Any]:
         try:
-            with closing(connection), _ended_after(connection, seconds):
-                connection.request(method, self._prefix + path, body, headers)
-                response = connection.getresponse()
-                content = response.read(_LARGEST + 1)
-        except (OSError, HTTPException) as error:
-            why = redacted_line(str(error) or type(error).__name__)
+            found = self._web.ask_now(
+                self._place + path, self._headers, most=_LARGEST, seconds=seconds, body=body
+            )
+        except WebError as error:
+            why = redacted_line(str(error))
             raise ScrapydError(f"scrapyd at {self.url} does not answer ({why})") from error
-        return self._answer(response, content)
+        return self._answer(found)
 
-    def _answer(self, response: HTTPResponse, content: bytes) -> Mapping[str, Any]:
-        if response.status in (401, 403):
+    def _answer(self, found: WebAnswer) -> Mapping[str, Any]:
+        if found.status in (401, 403):
             raise ScrapydError(
                 f"scrapyd at {self.url} refuses the name or the password in SCRAPYD_URL"
-                f" ({response.status})"
+                f" ({found.status})"
             )
         try:
-            answer = json.loads(content) if len(content) <= _LARGEST else None
+            answer = json.loads(found.body)
         except (ValueError, RecursionError):
             answer = None
-        if not isinstance(answer, dict) or response.status != 200:
-            raise ScrapydError(f"scrapyd at {self.url} answers {response.status} without its JSON")
+        if not isinstance(answer, dict) or found.status != 200:
+            raise ScrapydError(f"scrapyd at {self.url} answers {found.status} without its JSON")
         if answer.get("status") != "ok":
             why = redacted_line(str(answer.get("message", "no reason")))
             raise ScrapydError(f"scrapyd at {self.url} refuses: {why}")
         return answer
-
-
-@contextmanager
-def _ended_after(connection: HTTPConnection, seconds: float) -> Iterator[None]:
-    """End a request that takes longer in all; the time-out of a socket is that of each part."""
-    connection.connect()
-    over = Event()
-
-    def end() -> None:
-        over.set()
-        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
-
-    timer = Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-    if over.is_set():
-        raise TimeoutError("timed out")

@@ -16,7 +16,7 @@ from smartcrawl.server.data.documents import api_host_parameter
 from smartcrawl.server.data.queries import json_response, refuse_api_query
 from smartcrawl.server.errors import ApiError, api_not_found
 from smartcrawl.server.robots.download import RobotsAnswer, RobotsDownload
-from smartcrawl.server.robots.kept import AT_ONCE, KeptRobots, RobotsCache
+from smartcrawl.server.robots.kept import KeptRobots, RobotsCache
 
 _STORED: Final = """
 SELECT fetched_at, origin, status, body FROM robots WHERE origin IN (?, ?)
@@ -73,7 +73,7 @@ def _no_robots(reason: str) -> ApiError:
 def add_routes(context: Context, router: APIRouter) -> None:
     """Add the route of robots.txt."""
     options, robots = context.options, context.server.robots
-    download = RobotsDownload(options, robots.user_agent, AT_ONCE)
+    download = RobotsDownload(options, robots.user_agent)
     cache = RobotsCache(download.answer, options.robots_ttl, context.clock)
 
     @router.get(

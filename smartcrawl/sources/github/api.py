@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.client import HTTPConnection, HTTPException, HTTPResponse
-from threading import Timer
-from typing import Final, Self
+from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
@@ -22,14 +18,23 @@ from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.connections import ConnectionGuard, connection_remedy
 from smartcrawl.rules.http import retry_after
-from smartcrawl.sources.github.tunnels import TunnelConnection
+from smartcrawl.sources.web_client import (
+    CertificateError,
+    Proxy,
+    RefusedHostError,
+    SlowError,
+    TooLargeError,
+    UnknownHostError,
+    WebAnswer,
+    WebClient,
+    WebError,
+)
 
 VARIABLE: Final = "GITHUB_TOKEN"  #: the environment variable that has the token
 _IS_TOKEN: Final = re.compile(r"[\x21-\x7e]+").fullmatch
 _REDIRECTS: Final = frozenset({301, 302, 307, 308})
 _HOPS: Final = 3
 _WAITS: Final = 10  #: pauses of one request, each at most RETRY_AFTER_MAX_WAIT
-_PIECE: Final = 65_536  #: bytes
 _LATE: Final = "nothing whole within DOWNLOAD_TIMEOUT"
 _SHOWN: Final = 200  #: characters of the API's message in ours
 #: OpenSSL's numbers of a chain whose authority is unknown (openssl-verification-options(1)).
@@ -54,10 +59,6 @@ class ApiError(Exception):
     """The API gave no usable answer; the message names the reason and the remedy."""
 
 
-class _AgainError(ApiError):
-    """A failure that another try may not meet."""
-
-
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
     """An answer of the API."""
@@ -75,15 +76,6 @@ class ApiAnswer:
         except (ValueError, AttributeError, RecursionError):
             return ""
         return escaped_text(str(text))[:_SHOWN]
-
-
-@dataclass(frozen=True, slots=True)
-class Proxy:
-    """A proxy that connects to the API in place of this machine."""
-
-    host: str
-    port: int
-    authorization: str | None = field(default=None, repr=False)  #: value of Proxy-Authorization
 
 
 def github_quota_wait(status: int, headers: Mapping[str, str], now: float) -> int | None:
@@ -104,50 +96,6 @@ def github_quota_wait(status: int, headers: Mapping[str, str], now: float) -> in
         until = int(reset) if reset.isdecimal() and len(reset) < 12 else int(now) + 60
         return max(0, until - int(now))
     return 60 if status == 429 else None
-
-
-class _Deadline:
-    """Ends a connection after some seconds, however slowly bytes come on it."""
-
-    def __init__(self, seconds: float) -> None:
-        self._ends = time.monotonic() + seconds
-        self._kept: socket.socket | None = None
-        self._timer = Timer(seconds, self._end)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        self._timer.join()
-        if self._kept is not None:
-            self._kept.close()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the connection has ended, or will in a moment."""
-        return time.monotonic() >= self._ends
-
-    def watch(self, opened: socket.socket) -> socket.socket:
-        """End this connection in time; the copy of its descriptor survives a change to TLS."""
-        self._kept = opened.dup()
-        return opened
-
-    def check(self) -> None:
-        """Refuse what came of a connection that ended.
-
-        Raises:
-            TimeoutError: it did.
-        """
-        if self.is_over:
-            raise TimeoutError
-
-    def _end(self) -> None:
-        if self._kept is not None:
-            with suppress(OSError):  # the server ended it, too
-                self._kept.shutdown(socket.SHUT_RDWR)
 
 
 class GithubApi:
@@ -174,9 +122,7 @@ class GithubApi:
         ``wait`` pauses and returns whether the crawl ends meanwhile.
         """
         self.url = url
-        self.requests = 0  #: that were sent
-        self._guard = guard
-        self._tls = tls
+        self._web = WebClient(guard, tls=tls, proxy=proxy)
         self._proxy = proxy
         self._timeout = timeout
         self._retries = retries
@@ -185,7 +131,6 @@ class GithubApi:
         self._clock = clock
         self._headers = {
             "Accept": "application/vnd.github+json",
-            "Accept-Encoding": "identity",
             "User-Agent": user_agent,
             "X-GitHub-Api-Version": "2022-11-28",
         }
@@ -203,18 +148,18 @@ class GithubApi:
         url, moved, waits = f"{self.url}{path}", False, 0
         headers = self._headers | ({} if etag is None else {"If-None-Match": etag})
         for _ in range(_WAITS + _HOPS):
-            answer = self._tried(url, headers, most)
+            answer = self._asked(url, headers, most)
             seconds = github_quota_wait(answer.status, answer.headers, self._clock())
             if seconds is not None:
                 waits += 1
-                self._pause(seconds, waits, answer)
+                self._pause(seconds, waits)
             elif answer.status in _REDIRECTS:
                 url, moved = self._target(url, answer), True
             else:
                 return ApiAnswer(answer.status, answer.body, answer.headers, moved)
         raise ApiError("the API redirects in a circle: check GITHUB_API_URL")
 
-    def _pause(self, seconds: int, waits: int, answer: ApiAnswer) -> None:
+    def _pause(self, seconds: int, waits: int) -> None:
         """Wait for the quota.
 
         Raises:
@@ -231,7 +176,7 @@ class GithubApi:
         if self._wait(seconds + 1):
             raise ApiError("the crawl ended while it waited for the API's quota")
 
-    def _target(self, url: str, answer: ApiAnswer) -> str:
+    def _target(self, url: str, answer: WebAnswer) -> str:
         """Return the target of a redirect.
 
         Raises:
@@ -244,142 +189,40 @@ class GithubApi:
             raise ApiError(f"the API redirects to {place}: check GITHUB_API_URL")
         return target.partition("#")[0]
 
-    def _tried(self, url: str, headers: Mapping[str, str], most: int) -> ApiAnswer:
+    def _asked(self, url: str, headers: dict[str, str], most: int) -> WebAnswer:
         """Return the answer of a URL; passing failures are tried again.
 
         Raises:
             ApiError: there is no whole answer.
         """
-        for tries in range(self._retries + 1):
-            try:
-                answer = self._asked(url, headers, most)
-            except _AgainError:
-                if tries == self._retries:
-                    raise
-            else:
-                if answer.status < 500 or tries == self._retries:
-                    return answer
-        raise AssertionError("the last try returns or raises")
-
-    def _asked(self, url: str, headers: Mapping[str, str], most: int) -> ApiAnswer:
-        host = urlsplit(url).hostname
-        with _Deadline(self._timeout) as deadline, closing(self._connection(url, deadline)) as way:
-            try:
-                target, more = self._line(url)
-                way.request("GET", target, headers={**headers, **more})
-                self.requests += 1
-                response = way.getresponse()
-                found = {name.lower(): value for name, value in response.getheaders()}
-                body = self._body(response, most)
-                deadline.check()
-            except ssl.SSLCertVerificationError as error:
-                raise ApiError(
-                    f"the certificate of {host} is refused {_certificate(error)}"
-                ) from error
-            except (OSError, HTTPException) as error:
-                why = (
-                    _LATE if deadline.is_over else escaped_text(str(error)) or type(error).__name__
-                )
-                raise _AgainError(
-                    f"no answer of the API at {host}{self._through} ({why}): check GITHUB_API_URL"
-                    " and the network"
-                ) from error
-            return ApiAnswer(response.status, body, found)
-
-    @property
-    def _through(self) -> str:
-        """Words about the proxy, without its password."""
-        proxy = self._proxy
-        return "" if proxy is None else f" through the proxy {proxy.host}:{proxy.port}"
-
-    def _line(self, url: str) -> tuple[str, dict[str, str]]:
-        """Return the target of a request for a URL, and the headers that only a proxy gets."""
-        parts = urlsplit(url)
-        if self._proxy is None or parts.scheme == "https":  # a tunnel leads to the API itself
-            return (f"{parts.path}?{parts.query}" if parts.query else parts.path), {}
-        return url, self._proxy_headers()
-
-    def _proxy_headers(self) -> dict[str, str]:
-        assert self._proxy is not None
-        authorization = self._proxy.authorization
-        return {} if authorization is None else {"Proxy-Authorization": authorization}
-
-    def _body(self, response: HTTPResponse, most: int) -> bytes:
-        pieces, size = [], 0
-        while piece := response.read(_PIECE):
-            pieces.append(piece)
-            size += len(piece)
-            if size > most:
-                raise ApiError(f"an answer of the API has more than {most:,} bytes")
-        if response.length:
-            raise ConnectionError("it ended before its announced length")
-        return b"".join(pieces)
-
-    def _connection(self, url: str, deadline: _Deadline) -> HTTPConnection:
-        """Return a connection to the host of a URL, or to the proxy that connects to it.
-
-        Raises:
-            ApiError: the guard refuses the host, or it has no address.
-        """
-        host, port = url_endpoint(url)
-        proxy, secure = self._proxy, urlsplit(url).scheme == "https"
-        place = (host, port)
-        if proxy is None:
-            address = self._address(host, port)
-        else:
-            with suppress(_AgainError):  # a name that only the proxy knows
-                self._address(host, port)
-            place = (proxy.host, proxy.port)
-            address = _addresses(*place, "the proxy of the environment")[0]
-        connection: HTTPConnection
-        if secure:
-            connection = TunnelConnection(*place, timeout=self._timeout, context=self._tls)
-        else:
-            connection = HTTPConnection(*place, timeout=self._timeout)
-        if proxy is not None and secure:
-            connection.set_tunnel(host, port, headers=self._proxy_headers())
-        # The host is not resolved again: another look-up could lead elsewhere.
-        connection._create_connection = (  # type: ignore[attr-defined]
-            lambda place, timeout, source: deadline.watch(
-                socket.create_connection((address, place[1]), timeout, source)
+        host, proxy = url_endpoint(url)[0], self._proxy
+        try:
+            return self._web.ask_now(
+                url, headers, most=most, seconds=self._timeout, retries=self._retries
             )
-        )
-        return connection
-
-    def _address(self, host: str, port: int) -> str:
-        """Return an address of a host, all of whose addresses the guard permits.
-
-        Raises:
-            ApiError: it refuses one, or there is none.
-        """
-        addresses = _addresses(host, port, "GITHUB_API_URL")
-        for address in addresses:
-            refusal = self._guard.refusal(address, host=host, port=port)
-            if refusal is not None:
-                remedy = connection_remedy(refusal, host)
-                raise ApiError(f"{host}: {refusal}{f': {remedy}' if remedy else ''}")
-        return addresses[0]
-
-
-def _addresses(host: str, port: int, named_by: str) -> list[str]:
-    """Return the addresses of a host; ``named_by``: the place to correct.
-
-    Raises:
-        ApiError: it has none.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise _AgainError(
-            f"{host} cannot be resolved ({error.strerror}): check {named_by}"
-        ) from error
-    return [str(address[4][0]) for address in found]
+        except CertificateError as error:
+            why = f"the certificate of {host} is refused {_certificate(error)}"
+        except RefusedHostError as error:
+            remedy = connection_remedy(str(error), host)
+            why = f"{host}: {error}{f': {remedy}' if remedy else ''}"
+        except TooLargeError as error:
+            why = f"an answer of the API has {error}"
+        except UnknownHostError as error:
+            why = f"{error}: check {'the proxy of the environment' if proxy else 'GITHUB_API_URL'}"
+        except WebError as error:
+            through = f" through the proxy {proxy.host}:{proxy.port}" if proxy else ""
+            reason = _LATE if isinstance(error, SlowError) else escaped_text(str(error))
+            why = (
+                f"no answer of the API at {host}{through} ({reason}): check GITHUB_API_URL and the"
+                " network"
+            )
+        raise ApiError(why)
 
 
-def _certificate(error: ssl.SSLCertVerificationError) -> str:
+def _certificate(error: CertificateError) -> str:
     """Return why a certificate is refused, and the remedy."""
-    why = error.verify_message or str(error)
-    if error.verify_code in _UNKNOWN_AUTHORITY:
+    why = error.reason
+    if error.code in _UNKNOWN_AUTHORITY:
         return f"({why}): name the certificate of its authority with ca_file (CA_FILE)"
     return (
         f"({why}): renew or correct the certificate at the server, or accept any certificate with"

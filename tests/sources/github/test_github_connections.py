@@ -23,7 +23,8 @@ from smartcrawl.engine.download.github import downloader_request_of_raw_file
 from smartcrawl.engine.download.network import EnvironmentProxies
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.connections import ConnectionGuard
-from smartcrawl.sources.github.api import ApiError, GithubApi, Proxy
+from smartcrawl.sources.github.api import ApiError, GithubApi
+from smartcrawl.sources.web_client import Proxy
 from tests.certificates import Signer, made
 from tests.connect_proxy import ConnectProxy
 from tests.github_peer import GithubPeer
