@@ -32,14 +32,14 @@ from smartcrawl.index.audit import (
     is_index_ahead,
     next_index_epoch,
 )
-from smartcrawl.index.choice import (
+from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
+from smartcrawl.index.remote import (
     has_remote_index,
     index_facts_of_registry,
     open_index_to_compare,
     open_remote_index,
     remote_indexing_of_sink,
 )
-from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.model.exceptions import (
     RegistryError,
     SinkError,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar, TypeVar
 
-from smartcrawl.index.choice import begin_index_epoch
+from smartcrawl.index.remote import begin_index_epoch
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.program import program_crawl_line, program_name

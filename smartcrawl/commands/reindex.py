@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.index import audit_rows
-from smartcrawl.index.choice import write_index_anew
+from smartcrawl.index.remote import write_index_anew
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.file_urls import display_file_url
 from smartcrawl.model.program import program_crawl_line, program_name

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from rich.markup import escape
 
-from smartcrawl.index.choice import begin_index_epoch, index_facts_of_registry
+from smartcrawl.index.remote import begin_index_epoch, index_facts_of_registry
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name

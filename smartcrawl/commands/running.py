@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ def run_command(name: str, words: Sequence[str]) -> int:
     check_terminal_usage(parser, known, args, opts, words=command.takes_words)
     _apply(parser, command.settings, opts)
     command.process_options(args, opts)
+    _begin_garbage_collection()
     try:
         command.run(args, opts)
     except UsageError as error:
@@ -172,6 +174,16 @@ def _scrapys_settings(command: Any) -> Any:
     return settings
 
 
+def _begin_garbage_collection() -> None:
+    """Look for garbage from here on, but not among the modules that were imported so far.
+
+    The program starts without a collector: looking at modules took a tenth of a short crawl.
+    """
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
 def _run_in_scrapy(name: str, words: Sequence[str]) -> int:
     """Run a command in Scrapy's process, as ``scrapy`` does inside the project."""
     from scrapy.crawler import AsyncCrawlerProcess  # noqa: PLC0415  # as above
@@ -187,6 +199,7 @@ def _run_in_scrapy(name: str, words: Sequence[str]) -> int:
         command.process_options(args, opts)
         if command.requires_crawler_process:
             command.crawler_process = AsyncCrawlerProcess(settings)
+        _begin_garbage_collection()
         if opts.profile:
             profile = Profile()
             profile.runcall(command.run, args, opts)

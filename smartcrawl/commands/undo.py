@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import ClassVar, Final
 
-from smartcrawl.index.choice import index_document_chunker, index_writer_of_registry
+from smartcrawl.index.choice import index_writer_of_registry
+from smartcrawl.index.remote import index_document_chunker
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.given_numbers import MOST_NUMBER, given_number
 from smartcrawl.model.program import program_name

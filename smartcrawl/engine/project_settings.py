@@ -58,6 +58,22 @@ def complete_crawler_settings(settings: BaseSettings) -> None:
             settings.setdefault_in_component_priority_dict(name, load_object(path), place)
 
 
+def leave_out_unused_components(settings: BaseSettings, *unused: str) -> None:
+    """Take components that are switched off out of the tables: Scrapy imports them all the same.
+
+    ``unused``: paths of others, which this crawl would switch off.
+    """
+    for name in _COMPONENTS:
+        table, base = dict(settings.getdict(name)), dict(settings.getdict(f"{name}_BASE"))
+        for path in [key for key, place in table.items() if place is None and key in base]:
+            del table[path], base[path]
+        for path in unused:
+            table.pop(path, None)
+        for changed, value in ((name, table), (f"{name}_BASE", base)):
+            priority = max(settings.getpriority(changed) or 0, SETTINGS_PRIORITIES["spider"])
+            settings.set(changed, value, priority=priority)
+
+
 def check_project_settings(spider: str, settings: BaseSettings) -> None:
     """Check that a crawl with this spider has our components; add-ons are applied after this.
 

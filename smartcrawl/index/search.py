@@ -89,7 +89,7 @@ def search_index(
             search = partial(embedded.search_embedded_index, connection, query, **within)
             searched = query_meaning(connection, options, mode, vectors)
         else:
-            from smartcrawl.index.choice import open_searched_index  # noqa: PLC0415  # the embedded index needs none of it
+            from smartcrawl.index.remote import open_searched_index  # noqa: PLC0415  # the embedded index needs none of it
 
             index = stack.enter_context(open_searched_index(options, connection))
             search = partial(_remote_answer, connection, index, query, **within)

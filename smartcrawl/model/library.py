@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+LIBRARY_FILE: Final = "library_file"  #: in the meta of a request: the LibraryFile so far
+LISTED_ENTRY: Final = "listed_entry"  #: in the meta of a request and of its retries
 
 
 class SourceType(StrEnum):

@@ -29,7 +29,6 @@ from smartcrawl.registry.library.items import (
 from smartcrawl.registry.library.shelf import LibraryShelf, library_row_staged_path
 from smartcrawl.registry.library.stored_items import StoredItems
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.library import is_changed
 from smartcrawl.run.library_batches import RetryBatches
@@ -38,8 +37,6 @@ from smartcrawl.run.library_csv import ListOriginal
 from smartcrawl.run.library_dry_maps import remove_dry_run_maps
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_places import LibraryPlaces
-from smartcrawl.run.orders import Orders
-from smartcrawl.sources.base import Source
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
 from smartcrawl.sources.sharepoint.paths import sharepoint_list_path
@@ -369,26 +366,3 @@ def library_run_barred_folder(root: Path, error: OSError) -> RegistryError:
         f"{place} cannot be used ({error.strerror}): it must be a folder or a file of {root}"
         " that this user may write, and no link"
     )
-
-
-def open_run_library(
-    source: Source, registry: Registry, opened: OpenRun, orders: Orders
-) -> RunLibrary | None:
-    """Return the files of a run's library; None: its source is another kind of source.
-
-    Renamings of a process that died are undone.
-
-    Raises:
-        RegistryError: the disk does not permit it.
-    """
-    if not isinstance(source, SharepointSource):
-        return None
-    library = RunLibrary(source, registry, opened, batches=orders.retry_batches)
-    library.recover()
-    return library
-
-
-def finish_run_library(library: RunLibrary | None, result: RunResult) -> None:
-    """Bring disk and maps to the end of a run, if it is one of a library."""
-    if library is not None:
-        library.finish(is_complete=result.complete)

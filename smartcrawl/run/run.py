@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from smartcrawl.model.exceptions import (
     CommitsLostError,
@@ -34,7 +34,6 @@ from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.halt import Halt
 from smartcrawl.run.hosts.trust import open_host_trust
-from smartcrawl.run.library import finish_run_library, open_run_library
 from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
 from smartcrawl.run.listed import ListedFiles
@@ -54,6 +53,10 @@ from smartcrawl.run.workers import OpenWorkers, Workers
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.scope import Scope
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+if TYPE_CHECKING:
+    from smartcrawl.run.library import RunLibrary
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +104,7 @@ class Run:
         self.frontier = workers.frontier(self._readers, self._load)
         self.frontier.grow(self._readers.pages.last_number())
         self._book = self._new_book()
-        self.library = open_run_library(source, registry, opened, orders)
+        self.library = self._new_library(orders)
         self.batches = self._new_batches()
         self.hosts = workers.host_notes(self._readers, self.batches)
         self.trust = open_host_trust(self._readers.hosts, options, self.batches, now, opened.no)
@@ -135,6 +138,22 @@ class Run:
     def _new_book(self) -> AddressBook:
         numbers, trackers = self.registry.numbers, self.options.trackers
         return AddressBook(self._readers.pages, numbers.draw, trackers, looked_up=numbers.met)
+
+    def _new_library(self, orders: Orders) -> RunLibrary | None:
+        """Return the files of the run's library, once; None: its source is of another kind.
+
+        Renamings of a process that died are undone.
+
+        Raises:
+            RegistryError: the disk does not permit it.
+        """
+        if not isinstance(self.source, SharepointSource):
+            return None
+        from smartcrawl.run.library import RunLibrary  # noqa: PLC0415  # other kinds need none of it
+
+        library = RunLibrary(self.source, self.registry, self.opened, batches=orders.retry_batches)
+        library.recover()
+        return library
 
     def _new_batches(self) -> Batches:
         return open_run_batches(
@@ -428,8 +447,8 @@ class Run:
         try:
             self._flush(now)
             self.result = self._ended(reason, now)
-            if self.result is not None:
-                finish_run_library(self.library, self.result)
+            if self.result is not None and self.library is not None:
+                self.library.finish(is_complete=self.result.complete)
             if not (self.opened.resumed or self.opened.joined):
                 self.seconds = int(time.monotonic() - self._began)
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from smartcrawl.index.choice import check_index_server, index_writer_of_registry
+from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.model.options import Options
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.database.databases import registry_database
@@ -20,6 +20,8 @@ def open_registry_for_run(options: Options) -> Registry:
         RegistryError: it cannot be opened or written, or its table cannot have the chosen name.
     """
     if options.elasticsearch is not None and not registry_database(options.registry).exists():
+        from smartcrawl.index.remote import check_index_server  # noqa: PLC0415  # the embedded index needs none of it
+
         check_index_server(options.elasticsearch)
     if options.snapshot_store == str(options.data_dir / "snapshots"):
         with suppress(OSError):  # the first write reports the error

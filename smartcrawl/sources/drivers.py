@@ -6,10 +6,6 @@ import logging
 from typing import Any, Final
 from urllib.parse import unquote
 
-from fsspec import get_filesystem_class
-from fsspec.config import apply_config
-from fsspec.core import url_to_fs
-
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.installing import extra_installation
 from smartcrawl.model.redaction import redacted_line, redacted_text
@@ -52,6 +48,8 @@ def store_driver_class(setting: str, protocol: str, url: str) -> Any:
     Raises:
         SettingError: there is none, or a package is missing.
     """
+    from fsspec import get_filesystem_class  # noqa: PLC0415  # folders need none of it
+
     try:
         return get_filesystem_class(protocol)
     except ValueError:
@@ -81,6 +79,9 @@ def start_store_driver(setting: str, driver: Any, url: str, **options: Any) -> t
         SettingError: the driver does not start, as with a wrong configuration.
         OSError: it connects at once and fails to.
     """
+    from fsspec.config import apply_config  # noqa: PLC0415  # as above
+    from fsspec.core import url_to_fs  # noqa: PLC0415
+
     for name in _WORDY:
         if logging.getLogger(name).level == logging.NOTSET:
             logging.getLogger(name).setLevel(logging.WARNING)

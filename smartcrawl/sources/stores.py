@@ -19,8 +19,6 @@ from secrets import token_hex
 from threading import Lock, Thread
 from typing import Any, Final, NamedTuple, Protocol
 
-from fsspec.asyn import sync
-
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.sources.private_files import folder_like_its_parent, write_private_file_like_folder
 
@@ -216,6 +214,8 @@ class Bucket(_StoreDriver):
     """A store whose driver is asynchronous: transfers run side by side in fsspec's thread."""
 
     def _each(self, calls: Sequence[_Call]) -> list[Any]:
+        from fsspec.asyn import sync  # noqa: PLC0415  # folders need none of it
+
         try:
             return list(sync(self._system.loop, self._together, calls))
         except RuntimeError as error:  # in a process that was forked, or at its end
@@ -250,6 +250,8 @@ class Bucket(_StoreDriver):
 
     def close(self) -> None:
         # S3 and Azure; other drivers close theirs when the process ends.
+        from fsspec.asyn import sync  # noqa: PLC0415  # as above
+
         loop = self._system.loop
         with suppress(RuntimeError, TimeoutError, OSError):
             if hasattr(self._system, "service_client"):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
 from smartcrawl.engine.download.faults import OwnCodeError, download_fault, is_own_code_error
 from smartcrawl.engine.logs import say_refused_crawls
 from smartcrawl.engine.own_spiders import brings_page, feed_refusal, own_base
-from smartcrawl.engine.project_settings import check_project_settings
+from smartcrawl.engine.project_settings import check_project_settings, leave_out_unused_components
 from smartcrawl.model.exceptions import (
     HostBlockedError,
     RobotsDisallowedError,
@@ -24,7 +25,9 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.run.failures import excluded_visit, failed_visit
 from smartcrawl.run.run import Run
-from smartcrawl.sources.kinds import SITE
+from smartcrawl.sources.kinds import KINDS, SITE
+
+LISTING: Final = "smartcrawl.engine.listing.ListingFeed"  #: of the sources whose files are listed
 
 
 class VisitSpider(Spider):
@@ -34,6 +37,13 @@ class VisitSpider(Spider):
     #: It crawls the sources whose kind has this spider; a user's own crawls those of its base.
     crawls: ClassVar[str] = SITE.spider
     opens_run: ClassVar[bool] = True  #: False: for Scrapy's commands that look at one page
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        """Add the settings of the class; what this crawl does not use is not imported either."""
+        super().update_settings(settings)
+        is_listed = any(kind.is_listed for kind in KINDS.values() if kind.spider == cls.crawls)
+        leave_out_unused_components(settings, *() if is_listed else (LISTING,))
 
     async def start(self) -> AsyncIterator[Any]:
         """Yield nothing: the seeds were offered as numbers when the run opened."""

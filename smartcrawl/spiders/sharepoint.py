@@ -9,8 +9,8 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from smartcrawl.engine.download.library import LIBRARY_FILE, LISTED_ENTRY
 from smartcrawl.model.exceptions import AddressRefusedError, DefiniteRefusalError
+from smartcrawl.model.library import LIBRARY_FILE, LISTED_ENTRY
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.rules.model import Outcome

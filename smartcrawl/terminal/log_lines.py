@@ -6,16 +6,12 @@ break a line are escaped, and long texts are cut. Most logged text comes from we
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import partial
 from logging import LogRecord
 from typing import Any
-
-from structlog.processors import JSONRenderer, format_exc_info
-from structlog.stdlib import ProcessorFormatter
-from structlog.typing import EventDict, WrappedLogger
 
 from smartcrawl.model.redaction import redacted_line, redacted_lines
 from smartcrawl.model.settings_table import setting_value
@@ -24,17 +20,7 @@ from smartcrawl.terminal.bar import AboveBar
 
 def printed_line_formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
     """Return the formatter of log lines; ``kind`` is text or json."""
-    json = kind == "json"
-    clock = partial(logging.Formatter().formatTime, datefmt=date_format)
-    return ProcessorFormatter(
-        processors=[
-            format_exc_info,
-            partial(_as_data, clock=_timestamp if json else clock),
-            JSONRenderer() if json else _text_line,  # in ASCII, for any LOG_ENCODING
-        ],
-        use_get_message=False,
-        pass_foreign_args=True,
-    )
+    return _JsonLines() if kind == "json" else _TextLines(datefmt=date_format)
 
 
 def print_log_lines_to_stderr(settings: Mapping[str, Any], *filters: logging.Filter) -> None:
@@ -48,24 +34,49 @@ def print_log_lines_to_stderr(settings: Mapping[str, Any], *filters: logging.Fil
     logging.root.setLevel(settings["LOG_LEVEL"])
 
 
-def _as_data(
-    _logger: WrappedLogger, _method: str, event: EventDict, *, clock: Callable[[LogRecord], str]
-) -> EventDict:
-    """Return the fields of an event that are logged."""
-    record: LogRecord = event["_record"]
-    data = {
-        "timestamp": clock(record),
-        "level": record.levelname.lower(),
-        "logger": redacted_line(record.name),
-        "event": redacted_line(_message(str(event["event"]), event.get("positional_args"))),
-    }
-    request_id = getattr(record, "request_id", None)  # of a request to the HTTP API
-    if request_id is not None:
-        data["request_id"] = request_id
-    traces = [event[name] for name in ("exception", "stack_info") if name in event]
-    if traces:
-        data["exception"] = redacted_lines("\n".join(traces))
-    return data
+class _TextLines(logging.Formatter):
+    """Lines in Scrapy's format, with an indented traceback below them."""
+
+    def format(self, record: LogRecord) -> str:
+        """Return the line of an event."""
+        data = self.data(record)
+        line = f"{data['timestamp']} [{data['logger']}] {data['level'].upper()}: {data['event']}"
+        if "request_id" in data:
+            line += f" ({data['request_id']})"
+        if "exception" in data:
+            line += "".join(f"\n    {trace}" for trace in data["exception"].split("\n"))
+        return line
+
+    def data(self, record: LogRecord) -> dict[str, str]:
+        """Return the fields of an event that are logged."""
+        data = {
+            "timestamp": self.formatTime(record, self.datefmt),
+            "level": record.levelname.lower(),
+            "logger": redacted_line(record.name),
+            "event": redacted_line(_message(str(record.msg), record.args)),
+        }
+        request_id = getattr(record, "request_id", None)  # of a request to the HTTP API
+        if request_id is not None:
+            data["request_id"] = request_id
+        error = record.exc_info
+        traces = [self.formatException(error)] if error and error[0] is not None else []
+        if record.stack_info:
+            traces.append(record.stack_info)
+        if traces:
+            data["exception"] = redacted_lines("\n".join(traces))
+        return data
+
+
+class _JsonLines(_TextLines):
+    """One JSON object for each event, in ASCII for any LOG_ENCODING."""
+
+    def format(self, record: LogRecord) -> str:
+        """Return the line of an event."""
+        return json.dumps(self.data(record))
+
+    def formatTime(self, record: LogRecord, datefmt: str | None = None) -> str:  # noqa: N802  # logging's name
+        """Return the time of an event in UTC."""
+        return _timestamp(record)
 
 
 def _message(message: str, args: object) -> str:
@@ -79,13 +90,3 @@ def _message(message: str, args: object) -> str:
 def _timestamp(record: LogRecord) -> str:
     when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     return when.replace("+00:00", "Z")
-
-
-def _text_line(_logger: WrappedLogger, _method: str, data: EventDict) -> str:
-    """Return the line in Scrapy's format, with an indented traceback below it."""
-    line = f"{data['timestamp']} [{data['logger']}] {data['level'].upper()}: {data['event']}"
-    if "request_id" in data:
-        line += f" ({data['request_id']})"
-    if "exception" not in data:
-        return line
-    return line + "".join(f"\n    {trace}" for trace in data["exception"].split("\n"))

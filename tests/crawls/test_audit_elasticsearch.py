@@ -20,11 +20,11 @@ from smartcrawl.index.audit import (
     pair_pages_with_index,
 )
 from smartcrawl.index.audit_rows import Entry
-from smartcrawl.index.choice import index_facts_of_registry
 from smartcrawl.index.elasticsearch.documents import index_document_key
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
+from smartcrawl.index.remote import index_facts_of_registry
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.terminal.meter import Meter

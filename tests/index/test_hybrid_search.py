@@ -12,7 +12,6 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.index import query_vectors, search
-from smartcrawl.index.choice import write_index_anew
 from smartcrawl.index.elasticsearch import finding as elasticsearch_finding
 from smartcrawl.index.embedded import finding as embedded_finding
 from smartcrawl.index.embedded import near_chunks
@@ -24,6 +23,7 @@ from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.question_embedders import SECONDS
 from smartcrawl.index.ranking import MOST_PARTS, Ranked
+from smartcrawl.index.remote import write_index_anew
 from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import Section

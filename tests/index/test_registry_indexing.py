@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from smartcrawl.index.choice import index_document_chunker
+from smartcrawl.index.remote import index_document_chunker
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch

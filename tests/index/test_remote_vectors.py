@@ -12,17 +12,17 @@ from elasticsearch import Elasticsearch as Client
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.audit import AuditFindings, IndexComparison, IndexMender, Kind
-from smartcrawl.index.choice import (
-    index_facts_of_registry,
-    open_remote_index,
-    write_index_anew,
-)
 from smartcrawl.index.elasticsearch.versions import claim_of_index_version
 from smartcrawl.index.embedded.debts import PaidDebts
 from smartcrawl.index.embedded.unused import drop_index_leftovers
 from smartcrawl.index.embedded.vectors import count_index_texts_to_embed, whole_index_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.remote import (
+    index_facts_of_registry,
+    open_remote_index,
+    write_index_anew,
+)
 from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import ChunkSize, Section

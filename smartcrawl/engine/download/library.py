@@ -27,7 +27,13 @@ from smartcrawl.engine.download.files import downloader_headers_of_file, downloa
 from smartcrawl.engine.download.headers import BoundedHttpHandler
 from smartcrawl.engine.download.network import AddressCheck, EnvironmentProxies, installed_resolver
 from smartcrawl.model.exceptions import AddressRefusedError, DefiniteRefusalError, StoreAwayError
-from smartcrawl.model.library import LibraryFile, LibraryItem, LibraryRow
+from smartcrawl.model.library import (
+    LIBRARY_FILE,
+    LISTED_ENTRY,
+    LibraryFile,
+    LibraryItem,
+    LibraryRow,
+)
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.registry.library.drive import StoredDrive
@@ -155,8 +161,6 @@ def downloader_library_entries(crawler: Crawler, run: Run, library: RunLibrary) 
     return library.entries(api.listing())
 
 
-LIBRARY_FILE: Final = "library_file"  #: in the meta of a request: the LibraryFile so far
-LISTED_ENTRY: Final = "listed_entry"  #: in the meta of a request and of its retries
 _HOPS: Final = 3
 _SHOWN: Final = 500  #: characters of a long URL in the log
 _LOCKED: Final = 423  #: a lock may end while other items are requested

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha1, sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from smartcrawl.sources.github.address import is_repository_path, quoted_repository_path
-from smartcrawl.sources.github.payloads import SKIPPED_MODES, TreeItem
 from smartcrawl.sources.listing.entries import Entry, Skip
 from smartcrawl.sources.listing.selection import ListingRules
 
+if TYPE_CHECKING:  # each spider of the project is loaded by every crawl
+    from smartcrawl.sources.github.payloads import TreeItem
+
 LFS_REASON: Final = "not content: a Git LFS pointer, which stands for a file in another store"
+#: Modes of what is listed and not read.
+_SKIPPED_MODES: Final[Mapping[str, Skip]] = {"120000": Skip.SYMLINK, "160000": Skip.SUBMODULE}
 _LONGEST_POINTER: Final = 1_024  #: bytes, less than which a pointer has by its specification
 _UNREADABLE: Final = "\N{REPLACEMENT CHARACTER}"  #: in a name that is no UTF-8
 _POINTER: Final = re.compile(
@@ -77,7 +81,7 @@ def github_listing_entries(
         relative = path_below_github_folder(path, folder)
         if relative is None and path != folder:
             continue
-        skip = SKIPPED_MODES.get(item.mode)
+        skip = _SKIPPED_MODES.get(item.mode)
         if _UNREADABLE in path or not is_repository_path(path):
             skip = skip or Skip.NO_NAME  # no address leads to it: the API cannot spell it, or ..
         skip = skip or rules.skip(relative or path.rpartition("/")[2])

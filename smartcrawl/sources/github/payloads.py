@@ -8,12 +8,9 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from smartcrawl.sources.listing.entries import Skip
-
 Sha = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
-#: Modes of a file, and of what is listed and not read.
+#: Modes of a file.
 _FILES: Final = frozenset({"100644", "100755", "100664"})
-SKIPPED_MODES: Final[Mapping[str, Skip]] = {"120000": Skip.SYMLINK, "160000": Skip.SUBMODULE}
 _TREE: Final = "040000"
 _OF_REPOSITORY: Final = re.compile(
     r"/repos/((?!\.{1,2}/)[A-Za-z0-9_-]+/(?!\.{1,2}/)[A-Za-z0-9._-]+)/commits/"
