@@ -5,7 +5,8 @@ spread evenly; on a module (``pytestmark``) all of its tests but four. Without a
 long:
 
 - Of a whole run or a request to the API (tests/crawls, tests/lab, tests/server) that can use either
-  database, the one of the two. Half of them are run with SQLite, half with PostgreSQL.
+  database, the one of the two. Half of them are run with SQLite, half with PostgreSQL; of the
+  stories of the lab, which take four times as long there, every eighth.
 - Likewise of a library that can be read by either API, REST or Graph.
 - Of a test that runs commands for real, all cases but one.
 - Of a contract of several stores, all cases with another store than the first (SQLite, a folder,
@@ -35,6 +36,8 @@ STORES: Final = (
 APIS: Final = ("rest", "graph")
 #: Where one database is enough.
 _WHOLE_RUNS: Final = ("tests/crawls/", "tests/lab/", "tests/server/")
+#: Of so many stories of the lab one is told with PostgreSQL.
+_LAB_POSTGRES: Final = 8
 #: Where one API is enough.
 _LIBRARIES: Final = ("tests/crawls/test_library_", "tests/lab/test_library_")
 #: Where contracts are.
@@ -51,6 +54,7 @@ LONG_FORMS: Final = {
     "requirements": ("tests/test_setup.py", "tests/test_package.py"),
     "script/": ("tests/test_release.py", "tests/test_setup.py", "tests/test_package.py"),
     "smartcrawl/commands/": ("tests/test_screens.py",),
+    "smartcrawl/commands/demo": ("tests/commands/test_demo.py",),
     "smartcrawl/engine/logs.py": ("tests/test_scrapyd.py",),
     "smartcrawl/engine/lane/": ("tests/crawls/test_crawl_lane", "tests/engine/"),
     "smartcrawl/extract/": ("tests/extract/",),
@@ -80,7 +84,7 @@ LONG_FORMS: Final = {
     "smartcrawl/server/library/": ("tests/server/library/",),
     "smartcrawl/server/mcp/": ("tests/server/mcp/",),
     "smartcrawl/sources/github/": ("tests/sources/github/", "tests/crawls/test_github_"),
-    "smartcrawl/sources/listing/": ("tests/sources/listing/",),
+    "smartcrawl/sources/listing/": ("tests/sources/listing/", "tests/crawls/test_files_"),
     "smartcrawl/sources/stores.py": ("tests/registry/test_snapshots", "tests/sources/listing/"),
     "smartcrawl/sources/sharepoint/": (
         "tests/crawls/test_library_faults", "tests/crawls/test_library_kill",
@@ -188,7 +192,10 @@ def without_word(nodeid: str, words: Sequence[str]) -> str:
 
 def chosen_word(nodeid: str, words: Sequence[str]) -> str:
     """Return the database, or the API, of a test of the default tier: the same each time."""
-    return words[crc32(without_word(nodeid, words).encode()) % len(words)]
+    number = crc32(without_word(nodeid, words).encode())
+    if words == DATABASES and nodeid.startswith("tests/lab/"):
+        return words[number % _LAB_POSTGRES == 0]
+    return words[number % len(words)]
 
 
 def evenly(total: int, most: int) -> set[int]:

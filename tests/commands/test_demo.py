@@ -120,6 +120,7 @@ def url_in(text: str) -> str:
     return found[0]
 
 
+@pytest.mark.long
 def test_every_step_shows_what_it_explains_and_nothing_is_left(place: Place) -> None:
     """Settings of the user count for nothing, and there is no project and no terminal."""
     status, out, err = ended(place.start("--format", "json", program="smartcrawl"))

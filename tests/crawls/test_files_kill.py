@@ -23,7 +23,7 @@ from tests.crawls.files import FilesStory, Place
 from tests.crawls.killing import copy_database, counts, is_over, is_sound, name_of, shape
 from tests.crawls.places import opened_place
 
-pytestmark = [pytest.mark.alone, pytest.mark.embedded]
+pytestmark = [pytest.mark.alone, pytest.mark.embedded, pytest.mark.long]
 
 _RANDOM = random.Random(int(os.environ["KILL_SEED"]))
 PLACES = [round(_RANDOM.random(), 4) for _ in range(12)]

@@ -26,7 +26,7 @@ from tests.crawls.crew import Crew, Worker, adds_up, crew_of, facts
 from tests.index.faulty import faulty, status
 from tests.site_server import Site
 
-pytestmark = pytest.mark.long(but=5)
+pytestmark = pytest.mark.long(but=3)
 
 _EDIT = 7  #: seed of what happens between the two runs of a stage
 _MIDWAY = 50  #: requests, of some 160
