@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 
 def json_integer(value: object) -> object:
@@ -20,3 +22,28 @@ def json_integer(value: object) -> object:
 
 #: The type of a field that takes one.
 JsonInteger = Annotated[int, BeforeValidator(json_integer)]
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The bounds of a number; an error names both."""
+
+    least: int
+    most: int
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Return the schema of a number with the check."""
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the description of a number with its bounds."""
+        return handler(schema) | {"minimum": self.least, "maximum": self.most}
+
+    def _checked(self, value: int) -> int:
+        if not self.least <= value <= self.most:
+            raise ValueError(f"must be between {self.least} and {self.most}")
+        return value

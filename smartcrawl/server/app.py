@@ -23,6 +23,7 @@ from smartcrawl.server.direct import Direct
 from smartcrawl.server.errors import add_error_handlers
 from smartcrawl.server.frontier import routes as frontier_routes
 from smartcrawl.server.guard import Guard, Identity
+from smartcrawl.server.idempotency import Once
 from smartcrawl.server.items import routes as item_routes
 from smartcrawl.server.jobs import control as job_control
 from smartcrawl.server.jobs import log_routes
@@ -115,5 +116,5 @@ def create_api(context: Context, versions: Sequence[Version]) -> FastAPI:
             if isinstance(route, APIRoute):
                 route.operation_id = route.operation_id or route.name  # names of a client's calls
         api.router.routes.extend(router.routes)  # plainly: Allow and metrics look them up
-    add_error_handlers(api)
+    add_error_handlers(api, Once(context).refuse)
     return api

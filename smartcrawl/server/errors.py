@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -23,7 +23,7 @@ from smartcrawl.model.exceptions import (
     SinkError,
 )
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs.errors import JobError, job_error_of_defect
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +44,6 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "SERVICE_UNAVAILABLE": (503, "A backing store is not available"),
 }
 RETRY_AFTER: Final = 5  #: seconds, with a 503
-#: Fields of a body with a crawl's configuration, and those with addresses.
-_CONFIGURATION: Final = frozenset({"config", "filters", "schedule"})
-_ADDRESSES: Final = frozenset({"url", "urls", "seed_urls", "seeds"})
 
 _Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
@@ -118,12 +115,22 @@ def request_id_of(scope: Scope) -> str:
     return str(scope["smartcrawl.request_id"])
 
 
-def add_error_handlers(api: FastAPI) -> None:
-    """Turn every error of the routes into the envelope."""
+def add_error_handlers(
+    api: FastAPI, refuse: Callable[[Request, ApiError], Awaitable[Response]]
+) -> None:
+    """Turn every error of the routes into the envelope.
+
+    ``refuse``: answers a request whose body is wrong, and keeps the answer with its key.
+    """
+
+    async def refused(request: Request, error: Any) -> Response:
+        defect = error.errors()[0]
+        found = api_error_of_job(job_error_of_defect(defect, defect["loc"][1:]))
+        return await refuse(request, found)
+
     kinds: Mapping[type[Exception], Callable[[Request, Any], ApiError]] = {
         ApiError: _as_raised,
         JobError: lambda _, error: api_error_of_job(error),
-        RequestValidationError: lambda _, error: api_error_of_defects(error.errors()),
         HTTPException: _of_routing,
         RegistryError: _of_store,
         SinkError: _of_store,
@@ -133,6 +140,7 @@ def add_error_handlers(api: FastAPI) -> None:
     }
     for kind, error_of in kinds.items():
         api.add_exception_handler(kind, _handler(error_of))
+    api.add_exception_handler(RequestValidationError, refused)
 
 
 def _handler(error_of: Callable[[Request, Any], ApiError]) -> _Handler:
@@ -172,31 +180,3 @@ def _of_routing(request: Request, error: HTTPException) -> ApiError:
     if error.status_code == 400:
         return api_invalid_input(None, "the body could not be read")
     return ApiError("INTERNAL_ERROR")
-
-
-def api_error_of_defects(defects: Sequence[Mapping[str, Any]]) -> ApiError:
-    """Return the first of pydantic's errors; its field decides the code (R2-10, R2-11)."""
-    first = defects[0]
-    place: Sequence[Any] = first["loc"]
-    names = [part for part in place[1:] if isinstance(part, str)]
-    field = names[-1] if names else None
-    reason = _reason(field, first)
-    if _CONFIGURATION & set(names[:1]):
-        return ApiError("INVALID_CONFIG", field=field, reason=reason)
-    if _ADDRESSES & set(names) and first["type"] != "missing":
-        return ApiError("INVALID_URL", field=field, reason=reason)
-    return api_invalid_input(field, reason)
-
-
-def _reason(field: str | None, defect: Mapping[str, Any]) -> str:
-    """Return the reason; a rule of ours has it in a whole sentence."""
-    if defect["type"] == "extra_forbidden":
-        return f"{redacted_line(str(field))} is not known"
-    if defect["type"] == "missing":
-        return f"{field or 'a JSON body'} is missing"
-    if defect["type"] == "value_error":
-        return str(defect["ctx"]["error"])
-    message = str(defect["msg"])
-    for subject in ("Input should", "String should"):
-        message = message.replace(subject, "must", 1)
-    return f"{field or 'the body'} {message}" if message.startswith("must") else message

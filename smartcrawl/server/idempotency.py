@@ -34,6 +34,7 @@ from smartcrawl.sources.jobs.errors import JobError
 logger = logging.getLogger(__name__)
 
 HEADER: Final = "Idempotency-Key"
+_CHANGES: Final = ("POST", "PUT")
 MOST: Final = 1_000  #: keys of one API key that are kept
 _HEX: Final = "[0-9a-fA-F]"
 #: Of a UUID of version 4.
@@ -106,7 +107,7 @@ class Once:
         self._redis = context.options.redis
 
     async def answer(
-        self, request: Request, body: bytes, work: Work, settling: Settling | None = None
+        self, request: Request, work: Work, settling: Settling | None = None
     ) -> Response:
         """Answer a request with its stored reply, or with that of ``work``.
 
@@ -122,7 +123,8 @@ class Once:
             reply = await self._stores.write_in_turn(work)
             return (await _settled(reply, settling)).response()
         row = (_owner(request), request.method, request.url.path, key)
-        asked = sha256(request.headers.get("if-match", "").encode() + b"\n" + body).digest()
+        head = f"{request.url.query}\n{request.headers.get('if-match', '')}\n"
+        asked = sha256(head.encode() + await request.body()).digest()
 
         def once(connection: Connection) -> Reply:
             return self._once(connection, row, asked, _errors_replied(request, work))
@@ -134,15 +136,14 @@ class Once:
         await self._copy(key, reply)
         return reply.response()
 
-    async def refuse(self, request: Request, body: bytes, error: ApiError) -> Response:
-        """Answer a request that is refused before any work; its key keeps the refusal, too.
-
-        Raises:
-            ApiError: the error, where there is no key; or one about the key.
-        """
-        if self._key(request) is None:
-            raise error
-        return await self.answer(request, body, lambda _: _error_replied(request, error))
+    async def refuse(self, request: Request, error: ApiError) -> Response:
+        """Answer a request that is refused before any work; its key keeps the refusal, too."""
+        try:
+            if request.method in _CHANGES and self._key(request) is not None:
+                return await self.answer(request, lambda _: _error_replied(request, error))
+        except ApiError as wrong:  # about the key
+            error = wrong
+        return error_response(error, request_id_of(request.scope))
 
     def _key(self, request: Request) -> str | None:
         given = request.headers.getlist(HEADER)

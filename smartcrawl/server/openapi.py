@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 from fastapi import FastAPI
-from pydantic import BaseModel
 
 from smartcrawl.server.classes import api_rate_class
 from smartcrawl.server.errors import CODES
-from smartcrawl.server.frontier.addresses import PostedUrls
 from smartcrawl.server.guard import OPEN
-from smartcrawl.server.items.routes import AddOrder, RebuildOrder, ReindexOrder
-from smartcrawl.server.jobs.control import JOB_ORDER
-from smartcrawl.server.library.routes import LibraryCrawl, LibraryStep
-from smartcrawl.sources.jobs.definition import JobDefinition
 
 _SCHEMA: Final = "#/components/schemas/Error"
 #: Statuses that any endpoint may answer; the other ones are named by its route.
@@ -47,15 +41,6 @@ _ERRORS: Final = {
         "properties": {"field": {"type": "string"}, "reason": {"type": "string"}},
     },
 }
-#: Bodies that their routes read themselves, for the sake of the errors.
-_BODIES: Final[Sequence[type[BaseModel]]] = (
-    PostedUrls,
-    AddOrder,
-    ReindexOrder,
-    RebuildOrder,
-    LibraryCrawl,
-    LibraryStep,
-)
 
 
 class DescribedApi(FastAPI):
@@ -76,7 +61,7 @@ def _describe(schema: dict[str, Any]) -> None:
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    schemas |= _ERRORS | _definitions_of_jobs() | _bodies()
+    schemas |= _ERRORS
     schema["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: sc_…"},
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -94,40 +79,6 @@ def _describe(schema: dict[str, Any]) -> None:
             answer["headers"] = _headers() | answer.get("headers", {})
             if int(status) >= 400:
                 _describe_error(answer, int(status))
-
-
-def _definitions_of_jobs() -> dict[str, Any]:
-    """Return the bodies of jobs, which their routes read themselves for the sake of the errors."""
-    schema = JobDefinition.model_json_schema(ref_template="#/components/schemas/{model}")
-    parts: dict[str, Any] = schema.pop("$defs")
-    version = {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 2**63 - 1,
-        "description": "The one that the client has seen",
-    }
-    replacement = schema | {
-        "title": "JobReplacement",
-        "properties": schema["properties"] | {"version": version},
-    }
-    declared = {
-        "title": "DeclaredSchedule",
-        "type": "object",
-        "required": ["schedule"],
-        "additionalProperties": False,
-        "properties": {"schedule": schema["properties"]["schedule"], "version": version},
-    }
-    found = {"JobDefinition": schema, "JobReplacement": replacement, "DeclaredSchedule": declared}
-    return parts | found
-
-
-def _bodies() -> dict[str, Any]:
-    """Return the other bodies, which their routes read themselves likewise."""
-    found: dict[str, Any] = {"JobOrder": JOB_ORDER}
-    for model in _BODIES:
-        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-        found |= schema.pop("$defs", {}) | {model.__name__: schema}
-    return found
 
 
 def _describe_error(answer: dict[str, Any], status: int) -> None:

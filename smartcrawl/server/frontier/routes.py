@@ -24,32 +24,11 @@ from smartcrawl.server.frontier.addresses import PostedUrls
 from smartcrawl.server.frontier.holders import Candidate, Holders
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.items.due_runs import post_due_run
-from smartcrawl.server.jobs.routes import job_request_body
-from smartcrawl.sources.jobs.errors import JobError
 from smartcrawl.sources.kinds import DOCUMENTS
 
 _ADDED: Final = "added"
 _DUPLICATE: Final = "duplicate"
 _BLOCKED: Final = "blocked"
-#: The example of R2-33.
-_EXAMPLE: Final = {
-    "urls": [
-        {
-            "url": "https://example.com/article/123",
-            "priority": 1,
-            "metadata": {"source": "sitemap", "discovered_at": "2024-01-20T10:00:00Z"},
-        }
-    ]
-}
-_BODY: Final[dict[str, Any]] = {
-    "required": True,
-    "content": {
-        "application/json": {
-            "schema": {"$ref": "#/components/schemas/PostedUrls"},
-            "example": _EXAMPLE,
-        }
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +49,17 @@ class _Posting:
         self._context = context
         self._once = Once(context)
 
-    async def post(self, request: Request) -> Response:
+    async def post(self, request: Request, posted: PostedUrls) -> Response:
         """Store the new addresses of a request, all or none."""
-        body = await request.body()
-        prepared = await to_thread.run_sync(self._prepared, body)
+        prepared = await to_thread.run_sync(self._prepared, posted)
 
         def work(connection: Connection) -> Reply:
-            if isinstance(prepared, JobError):
-                raise prepared
             return Reply.of(200, self._stored(connection, prepared))
 
-        return await self._once.answer(request, body, work)
+        return await self._once.answer(request, work)
 
-    def _prepared(self, body: bytes) -> _Prepared | JobError:
-        """Return the checked addresses, or the error that is the reply to the request."""
-        try:
-            posted = PostedUrls.checked(job_request_body(body))
-        except JobError as error:
-            return error
-
+    def _prepared(self, posted: PostedUrls) -> _Prepared:
+        """Return the checked addresses."""
         context = self._context
 
         def work(connection: Connection) -> _Prepared:
@@ -162,7 +133,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         response_model=PostedCounts,
         responses={409: {}, 422: {}},
         dependencies=[Depends(refuse_api_query)],
-        openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _BODY},
+        openapi_extra={"parameters": [KEY_PARAMETER]},
     )
-    async def add_urls(request: Request) -> Response:
-        return await posting.post(request)
+    async def add_urls(request: Request, posted: PostedUrls) -> Response:
+        return await posting.post(request, posted)

@@ -11,16 +11,6 @@ from smartcrawl.server.answer import Answer, Time
 from smartcrawl.server.jobs.job import RunStage
 
 EXAMPLE_JOB: Final = "job_0b5d9a6c1e2f3a48"
-#: The example of R2-20.
-EXAMPLE_DEFINITION: Final = {
-    "name": "daily-news-crawl",
-    "seed_urls": ["https://cnn.com", "https://bbc.com", "https://reuters.com"],
-    "config": {"max_depth": 5, "max_pages": 100_000, "user_agent": "SearchBot/1.0"},
-    "filters": {"allowed_domains": ["cnn.com", "bbc.com", "reuters.com"]},
-    "schedule": {"type": "recurring", "cron": "0 0 * * *"},
-}
-
-
 _IN_FILE: Final = "Null for a declared source: sources.toml has it"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import anyio
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.jobs import JobAction
@@ -20,61 +21,19 @@ from smartcrawl.server.jobs.answers import EXAMPLE_JOB, Ordered
 from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs
 from smartcrawl.server.jobs.library_store import LibraryJobs, api_library_job_standing
 from smartcrawl.server.jobs.orders import JobOrders, Standing, api_job_standing
-from smartcrawl.server.jobs.routes import job_request_body
-from smartcrawl.sources.jobs.errors import INVALID_INPUT, JobError
+from smartcrawl.sources.jobs.errors import JobError
 
 WAIT: Final = 2.0  #: seconds for which an answer waits for the effect of an order
 _LOOK: Final = 0.1  #: seconds between two looks
 _ID = Annotated[str, Path(examples=[EXAMPLE_JOB])]
-_BODY: Final = {
-    "required": True,
-    "content": {
-        "application/json": {
-            "schema": {"$ref": "#/components/schemas/JobOrder"},
-            "example": {"action": "pause"},
-        }
-    },
-}
 
 
-#: The body, whose action is an enum of the answers, too.
-JOB_ORDER: Final = {
-    "title": "JobOrder",
-    "type": "object",
-    "required": ["action"],
-    "additionalProperties": False,
-    "properties": {"action": {"$ref": "#/components/schemas/JobAction"}},
-}
+class JobOrder(BaseModel):
+    """An order to a job."""
 
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"action": "pause"}]})
 
-def requested_job_action(body: Any) -> JobAction:
-    """Return the order in a body.
-
-    Raises:
-        JobError: the body is no object, has another key, or no known action.
-    """
-    if not isinstance(body, dict):
-        raise JobError(INVALID_INPUT, reason="the body must be a JSON object")
-    if body.keys() - {"action"}:
-        raise JobError(INVALID_INPUT, reason="the body has an unknown key; known is action")
-    if "action" not in body:
-        raise JobError(INVALID_INPUT, field="action", reason="action is missing")
-    action = body["action"]
-    if not isinstance(action, str) or action not in list(JobAction):
-        *most, last = JobAction
-        reason = f"action must be {', '.join(most)} or {last}"
-        raise JobError(INVALID_INPUT, field="action", reason=reason)
-    return JobAction(action)
-
-
-def refuse_request_content(body: bytes) -> None:
-    """Refuse a body with content; an empty object counts as none.
-
-    Raises:
-        JobError: there is content.
-    """
-    if body and json.loads(body) != {}:
-        raise JobError(INVALID_INPUT, reason="this path takes no body")
+    action: JobAction
 
 
 def _reply(found: Standing) -> Reply:
@@ -91,14 +50,11 @@ class _Control:
         self._names = DeclaredNames(context.options.sources_file)
         self._once = Once(context)
 
-    async def order(
-        self, request: Request, id_: str, action_of: Callable[[bytes], JobAction]
-    ) -> Response:
+    async def order(self, request: Request, id_: str, action: JobAction) -> Response:
         """Give the order of a request; answer when it is carried out, or after some seconds."""
-        body = await request.body()
 
         def work(connection: Connection) -> Reply:
-            database, action, now = self._stores.database, action_of(body), int(self._clock())
+            database, now = self._stores.database, int(self._clock())
             library = LibraryJobs(connection)
             if library.find(id_) is not None:
                 return _reply(library.give(id_, action, now))
@@ -108,7 +64,7 @@ class _Control:
         async def settling(reply: Reply) -> Reply:
             return await self._settled(id_, reply)
 
-        return await self._once.answer(request, body, work, settling)
+        return await self._once.answer(request, work, settling)
 
     async def _settled(self, id_: str, reply: Reply) -> Reply:
         """Return the reply with the state that is true when the order was carried out.
@@ -156,21 +112,25 @@ def add_routes(context: Context, router: APIRouter) -> None:
     @router.post(
         "/jobs/{job_id}/control",
         summary="Pause, resume, cancel or start a job; by a jb_ id, a run of one",
-        openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _BODY},
+        openapi_extra={"parameters": [KEY_PARAMETER]},
         **described,
     )
-    async def control_job(request: Request, job_id: _ID) -> Response:
-        return await control.order(
-            request, job_id, lambda body: requested_job_action(job_request_body(body))
-        )
+    async def control_job(request: Request, job_id: _ID, order: JobOrder) -> Response:
+        return await control.order(request, job_id, order.action)
 
     def add(action: JobAction, summary: str) -> None:
-        def action_of(body: bytes) -> JobAction:
-            refuse_request_content(body)
-            return action
-
         async def order(request: Request, job_id: _ID) -> Response:
-            return await control.order(request, job_id, action_of)
+            body = await request.body()
+            if body and json.loads(body) != {}:
+                wrong = ValueError("this path takes no body")
+                defect = {
+                    "type": "value_error",
+                    "loc": ("body",),
+                    "msg": "",
+                    "ctx": {"error": wrong},
+                }
+                raise RequestValidationError([defect])
+            return await control.order(request, job_id, action)
 
         router.add_api_route(
             f"/jobs/{{job_id}}/{action}",

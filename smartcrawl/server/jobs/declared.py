@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -147,7 +147,9 @@ class KnownJobs:
                 raise
             return None
 
-    def schedule(self, job: Job, body: Any, now: int, *, version: int | None = None) -> Job:
+    def schedule(
+        self, job: Job, body: Mapping[str, Any], now: int, *, version: int | None = None
+    ) -> Job:
         """Give the job of a declared source the schedule of a request, which begins it anew.
 
         A schedule of one time is due at once; while a run waits or is open, it counts as that one.
@@ -221,14 +223,12 @@ def refuse_job_deletion(job: Job | None) -> None:
         raise JobError(CONFLICT, field="job_id", reason=reason, message=_MESSAGE)
 
 
-def _checked(name: str, body: Any, now: int) -> tuple[JobSchedule, int | None]:
+def _checked(name: str, body: Mapping[str, Any], now: int) -> tuple[JobSchedule, int | None]:
     """Return the schedule of a request, and its next time; None: it runs once.
 
     Raises:
         JobError: with the first problem.
     """
-    if not isinstance(body, dict):
-        raise JobError(INVALID_INPUT, reason="the body must be a JSON object")
     edited = next((part for part in _EDITED_THERE if part in body), None)
     if edited is not None:
         reason = (
@@ -236,12 +236,9 @@ def _checked(name: str, body: Any, now: int) -> tuple[JobSchedule, int | None]:
             " here it takes schedule and version alone"
         )
         raise JobError(CONFLICT, field=edited, reason=reason, message=_MESSAGE)
-    if body.keys() - {"schedule"}:
-        reason = "the body has an unknown key; known are schedule, version"
-        raise JobError(INVALID_INPUT, reason=reason)
     if "schedule" not in body:
         raise JobError(INVALID_INPUT, field="schedule", reason="schedule is missing")
-    definition = JobDefinition.checked({**_ANY_SOURCE, "schedule": body["schedule"]}, now)
+    definition = JobDefinition.checked({**_ANY_SOURCE, **body}, now)
     cron = definition.cron(now)
     return definition.schedule, None if cron is None else cron.next_fire(now)
 

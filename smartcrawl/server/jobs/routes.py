@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Body, Depends, Path, Request, Response
 from fastapi import Query as InQuery
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, WrapValidator
 
+from smartcrawl.model.json_integer import Between, JsonInteger
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
@@ -31,7 +30,6 @@ from smartcrawl.server.data.queries import (
 from smartcrawl.server.errors import api_invalid_input
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import (
-    EXAMPLE_DEFINITION,
     EXAMPLE_JOB,
     JobDetail,
     JobHead,
@@ -51,10 +49,11 @@ from smartcrawl.server.jobs.orders import api_job_standing
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.server.private_addresses import names_private_job_address
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, INVALID_URL, JobError
 
 _MOST: Final = 1_000  #: jobs of a page
+_MOST_VERSION: Final = 10**15  #: that a description of numbers as floats has exactly
 _VERSION: Final = re.compile(r'(?:W/)?"?(\d{1,18})"?', re.ASCII)
 _ID = Annotated[str, Path(examples=[EXAMPLE_JOB])]
 _IF_MATCH: Final = {
@@ -66,14 +65,32 @@ _IF_MATCH: Final = {
 }
 
 
-def _body(*models: str, **more: object) -> dict[str, Any]:
-    """Return the description of a body, which the route reads itself."""
-    schemas = [{"$ref": f"#/components/schemas/{model}"} for model in models]
-    content = {
-        "schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas},
-        "example": EXAMPLE_DEFINITION | more,
-    }
-    return {"required": True, "content": {"application/json": content}}
+class _Versioned(BaseModel):
+    version: Annotated[JsonInteger, Between(1, _MOST_VERSION)] | None = Field(
+        default=None, description="The one that the client has seen"
+    )
+
+
+class JobReplacement(JobDefinition, _Versioned):
+    """The new definition of a job."""
+
+
+class DeclaredSchedule(_Versioned):
+    """The new schedule of a declared source."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schedule: JobSchedule
+
+
+def _object(value: Any, _: object) -> Any:
+    """Return an object as it was sent: which of the two it has to be, the job decides."""
+    if not isinstance(value, dict):
+        raise ValueError("the body must be a JSON object")
+    return value
+
+
+_Replacement = Annotated[JobReplacement | DeclaredSchedule, WrapValidator(_object), Body()]
 
 
 class ListQuery(Query):
@@ -138,26 +155,14 @@ def api_job_run_detail(connection: Connection, id_: str) -> dict[str, Any]:
     }
 
 
-def job_request_body(body: bytes) -> Any:
-    """Return the JSON of a body, which the layer of bodies has checked.
-
-    Raises:
-        JobError: there is none.
-    """
-    if not body:
-        raise JobError(INVALID_INPUT, reason="a JSON body is missing")
-    return json.loads(body)
-
-
-def job_request_version(headers: Mapping[str, str], body: Any) -> int | None:
-    """Take the version that the client has seen out of a body; else it is that of If-Match.
+def job_request_version(headers: Mapping[str, str], body: Mapping[str, Any]) -> int | None:
+    """Return the version that the client has seen, of the body or else of If-Match.
 
     Raises:
         JobError: it is no whole number, or the two differ.
     """
-    is_given = isinstance(body, dict) and "version" in body
-    given = body.pop("version") if is_given else None
-    if is_given and (type(given) is not int or given < 1):
+    given = body.get("version")
+    if given is not None and (type(given) is not int or given < 1):
         raise JobError(INVALID_INPUT, field="version", reason="version must be a whole number")
     match = headers.get("if-match", "*").strip()
     if match == "*":
@@ -182,26 +187,6 @@ def refuse_private_job_seeds(definition: JobDefinition, options: Options) -> Non
             raise JobError(INVALID_URL, field="seed_urls", reason=reason)
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A checked body, and the names of the declared sources."""
-
-    body: Any
-    version: int | None  #: that the client has seen
-    definition: JobDefinition | JobError
-    declared: tuple[str, ...]
-
-    def checked(self) -> JobDefinition:
-        """Return the definition.
-
-        Raises:
-            JobError: it is refused.
-        """
-        if isinstance(self.definition, JobError):
-            raise self.definition
-        return self.definition
-
-
 class _Changes:
     """Requests that change jobs.
 
@@ -214,37 +199,35 @@ class _Changes:
         self._names = names
         self._once = Once(context)
 
-    async def create(self, request: Request) -> Response:
+    async def create(self, request: Request, given: JobDefinition) -> Response:
         """Create a job."""
-        body = await request.body()
-        prepared = await to_thread.run_sync(self._prepared, body, None)
+        definition, names = await to_thread.run_sync(self._prepared, given)
 
         def work(connection: Connection) -> Reply:
-            given = _unless_refused(prepared)
-            definition = given.checked()
-            job = self._store(connection).create(definition, given.declared, self._now())
+            job = self._store(connection).create(_checked(definition), names, self._now())
             return Reply.of(201, api_job_head(job), Location=f"{request.url.path}/{job.id}")
 
-        return await self._once.answer(request, body, work)
+        return await self._once.answer(request, work)
 
-    async def replace(self, request: Request, id_: str) -> Response:
+    async def replace(self, request: Request, id_: str, body: dict[str, Any]) -> Response:
         """Replace the definition of a job."""
-        body = await request.body()
-        prepared = await to_thread.run_sync(self._prepared, body, request.headers)
+        given = {key: value for key, value in body.items() if key != "version"}
+        definition, names = await to_thread.run_sync(self._prepared, given)
 
         def work(connection: Connection) -> Reply:
-            given, now = _unless_refused(prepared), self._now()
+            version, now = job_request_version(request.headers, body), self._now()
             refuse_library_job_change(connection, id_)
-            known = self._known(connection)
+            known = KnownJobs(self._context.stores.database, connection, names)
             source = known.find_declared(id_)
             if source is not None:
-                job = known.schedule(source, given.body, now, version=given.version)
+                job = known.schedule(source, given, now, version=version)
                 return Reply.of(200, api_job_head(job))
-            store, definition = self._store(connection), given.checked()
-            job = store.replace(id_, definition, given.declared, now, version=given.version)
-            return Reply.of(200, api_job_head(job))
+            store, checked = self._store(connection), _checked(definition)
+            return Reply.of(
+                200, api_job_head(store.replace(id_, checked, names, now, version=version))
+            )
 
-        return await self._once.answer(request, body, work)
+        return await self._once.answer(request, work)
 
     async def delete(self, id_: str) -> Response:
         """Delete a job; once more does nothing (R2-30)."""
@@ -257,26 +240,20 @@ class _Changes:
         await self._context.stores.write_in_turn(work)
         return Response(status_code=204)
 
-    def _prepared(self, body: bytes, headers: Mapping[str, str] | None) -> _Prepared | JobError:
-        """Return a checked body, or the error that is the reply to the request.
-
-        ``headers``: those of a replacement; None: a job is created.
-        """
+    def _prepared(
+        self, given: JobDefinition | dict[str, Any]
+    ) -> tuple[JobDefinition | JobError, tuple[str, ...]]:
+        """Return a checked definition or why it is refused, and the names of declared sources."""
+        names = self._names()
         try:
-            given = job_request_body(body)
-            version = None if headers is None else job_request_version(headers, given)
+            if isinstance(given, dict):
+                given = JobDefinition.checked(given, self._now())
+            else:
+                given.check(self._now())
+            refuse_private_job_seeds(given, self._context.options)
         except JobError as error:
-            return error
-        return _Prepared(given, version, self._definition(given), self._names())
-
-    def _definition(self, given: Any) -> JobDefinition | JobError:
-        """Return the definition of a body, or why it is refused."""
-        try:
-            definition = JobDefinition.checked(given, self._now())
-            refuse_private_job_seeds(definition, self._context.options)
-        except JobError as error:
-            return error
-        return definition
+            return error, names
+        return given, names
 
     def _store(self, connection: Connection) -> JobStore:
         return JobStore(self._context.stores.database, connection)
@@ -288,10 +265,15 @@ class _Changes:
         return int(self._context.clock())
 
 
-def _unless_refused(prepared: _Prepared | JobError) -> _Prepared:
-    if isinstance(prepared, JobError):
-        raise prepared
-    return prepared
+def _checked(definition: JobDefinition | JobError) -> JobDefinition:
+    """Return a definition.
+
+    Raises:
+        JobError: it is refused.
+    """
+    if isinstance(definition, JobError):
+        raise definition
+    return definition
 
 
 def add_routes(context: Context, router: APIRouter) -> None:
@@ -310,10 +292,10 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         response_model=JobHead,
         responses={409: {}, 422: {}},
         dependencies=[Depends(refuse_api_query)],
-        openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _body("JobDefinition")},
+        openapi_extra={"parameters": [KEY_PARAMETER]},
     )
-    async def create_job(request: Request) -> Response:
-        return await changes.create(request)
+    async def create_job(request: Request, definition: JobDefinition) -> Response:
+        return await changes.create(request, definition)
 
     @router.put(
         "/jobs/{job_id}",
@@ -322,13 +304,10 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         response_model=JobHead,
         responses={404: {}, 409: {}, 422: {}},
         dependencies=[Depends(refuse_api_query)],
-        openapi_extra={
-            "parameters": [KEY_PARAMETER, _IF_MATCH],
-            "requestBody": _body("JobReplacement", "DeclaredSchedule", version=1),
-        },
+        openapi_extra={"parameters": [KEY_PARAMETER, _IF_MATCH]},
     )
-    async def replace_job(request: Request, job_id: _ID) -> Response:
-        return await changes.replace(request, job_id)
+    async def replace_job(request: Request, job_id: _ID, body: _Replacement) -> Response:
+        return await changes.replace(request, job_id, cast(dict[str, Any], body))
 
     @router.delete(
         "/jobs/{job_id}",

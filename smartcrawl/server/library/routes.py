@@ -14,7 +14,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from smartcrawl.model.exceptions import RegistryError, SourceError
-from smartcrawl.model.json_integer import JsonInteger
+from smartcrawl.model.json_integer import Between, JsonInteger
 from smartcrawl.model.library import SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.run.library_store import run_domain_store_is_gone
@@ -25,10 +25,9 @@ from smartcrawl.server.data.queries import (
     refuse_api_query,
     refuse_repeated_parameter,
 )
-from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
+from smartcrawl.server.errors import api_not_found, api_unavailable
 from smartcrawl.server.guard import ORDER_PARAMETER
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
-from smartcrawl.server.items.routes import checked_request_body
 from smartcrawl.server.jobs.library_job import LibraryChoices, LibraryJob
 from smartcrawl.server.jobs.library_store import LibraryJobs
 from smartcrawl.server.jobs.logs import job_log
@@ -81,15 +80,10 @@ _BY_QUERY: Final[dict[str, Any]] = {
 }
 
 
-def _by_body(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the description of a request with a body, which the route reads itself."""
-    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
-    content = {"schema": schema, "example": {"domain_id": _DOMAIN}}
-    body = {"required": True, "content": {"application/json": content}}
-    return {
-        "dependencies": [Depends(refuse_api_query)],
-        "openapi_extra": {"parameters": [KEY_PARAMETER], "requestBody": body},
-    }
+_BY_BODY: Final[dict[str, Any]] = {
+    "dependencies": [Depends(refuse_api_query)],
+    "openapi_extra": {"parameters": [KEY_PARAMETER]},
+}
 
 
 class _CrawlQuery(Query):
@@ -121,7 +115,7 @@ class _Body(BaseModel):
     domain_id: str = Field(pattern=_ID_PATTERN, examples=[_DOMAIN])
     mode: _Mode = "incremental"
     dry_run: bool = False
-    retry_batches: JsonInteger = Field(default=2, ge=1, le=_MOST_BATCHES)
+    retry_batches: Annotated[JsonInteger, Between(1, _MOST_BATCHES)] = 2
     format: _Format = "stream"
 
 
@@ -172,16 +166,6 @@ class _Libraries:
         self._store_server = context.options.store_server
         self._followed = 0
 
-    async def post(
-        self, request: Request, action: str, model: type[LibraryCrawl] | type[LibraryStep]
-    ) -> Response:
-        """Order the job of a body, and follow it, as ``answer`` does."""
-        try:
-            given = checked_request_body(model, await request.body())
-        except ApiError as error:
-            return await self._once.refuse(request, await _asked(request), error)
-        return await self.answer(request, _Order.of(action, given))
-
     async def answer(self, request: Request, order: _Order) -> Response:
         """Order a job, and follow it.
 
@@ -203,7 +187,7 @@ class _Libraries:
                 200, {"id": jobs.create(order.domain, order.action, order.choices, now).id}
             )
 
-        reply = await self._once.answer(request, await _asked(request), work)
+        reply = await self._once.answer(request, work)
         if reply.status_code != 200:
             return reply  # a refusal that is kept with its key
         id_ = str(json.loads(bytes(reply.body))["id"])
@@ -271,11 +255,6 @@ class _Libraries:
                 )
 
 
-async def _asked(request: Request) -> bytes:
-    """Return the query and the body: two requests with one key have the same."""
-    return str(request.url.query).encode() + b"\n" + await request.body()
-
-
 def _finder(id_: str) -> Callable[[Connection], LibraryJob]:
     return lambda seen: LibraryJobs(seen).get(id_)
 
@@ -295,9 +274,9 @@ def _add_crawl(libraries: _Libraries, router: APIRouter) -> None:
     async def get_crawl(request: Request, query: Annotated[_CrawlQuery, InQuery()]) -> Response:
         return await libraries.answer(request, _Order.of("crawl", query))
 
-    @router.post("/crawl", summary=summary, **_DESCRIBED, **_by_body(LibraryCrawl))
-    async def post_crawl(request: Request) -> Response:
-        return await libraries.post(request, "crawl", LibraryCrawl)
+    @router.post("/crawl", summary=summary, **_DESCRIBED, **_BY_BODY)
+    async def post_crawl(request: Request, order: LibraryCrawl) -> Response:
+        return await libraries.answer(request, _Order.of("crawl", order))
 
 
 def _add_step(libraries: _Libraries, router: APIRouter, action: str) -> None:
@@ -308,8 +287,6 @@ def _add_step(libraries: _Libraries, router: APIRouter, action: str) -> None:
     async def step(request: Request, query: Annotated[_StepQuery, InQuery()]) -> Response:
         return await libraries.answer(request, _Order.of(action, query))
 
-    @router.post(
-        path, summary=summary, operation_id=f"post_{action}", **_DESCRIBED, **_by_body(LibraryStep)
-    )
-    async def post_step(request: Request) -> Response:
-        return await libraries.post(request, action, LibraryStep)
+    @router.post(path, summary=summary, operation_id=f"post_{action}", **_DESCRIBED, **_BY_BODY)
+    async def post_step(request: Request, order: LibraryStep) -> Response:
+        return await libraries.answer(request, _Order.of(action, order))

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 import can_ada
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
-from smartcrawl.model.json_integer import JsonInteger
+from smartcrawl.model.json_integer import Between, JsonInteger
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.signatures import is_signed_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
@@ -27,7 +26,7 @@ from smartcrawl.sources.fields import (
     Patterns,
     declared_pattern_size,
 )
-from smartcrawl.sources.jobs.errors import INVALID_CONFIG, INVALID_INPUT, INVALID_URL, JobError
+from smartcrawl.sources.jobs.errors import INVALID_CONFIG, JobError, job_error_of_defect
 from smartcrawl.sources.jobs.schedule import MAX_LENGTH, CronSchedule
 from smartcrawl.sources.site import SiteSource
 
@@ -37,22 +36,6 @@ MAX_USER_AGENT: Final = 256
 MAX_PATTERN_STEPS: Final = 50_000  #: of all patterns of a job together, once they are compiled
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HEADER_TEXT: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
-#: Parts of a definition whose errors are INVALID_CONFIG.
-_CONFIGURES: Final = ("config", "filters", "schedule")
-_TYPES: Final = {
-    "string_type": "a text",
-    "string_unicode": "a text of valid Unicode",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing_size": "a whole number",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "model_type": "an object",
-    "model_attributes_type": "an object",
-    "dict_type": "an object",
-    "literal_error": "one_time or recurring",
-}
 
 
 def _plain(text: str) -> str:
@@ -109,6 +92,14 @@ def declared_job_address(text: str) -> str:
 
 
 _Text = Annotated[str, AfterValidator(_plain)]
+#: The example of R2-20.
+EXAMPLE: Final[dict[str, Any]] = {
+    "name": "daily-news-crawl",
+    "seed_urls": ["https://cnn.com", "https://bbc.com", "https://reuters.com"],
+    "config": {"max_depth": 5, "max_pages": 100_000, "user_agent": "SearchBot/1.0"},
+    "filters": {"allowed_domains": ["cnn.com", "bbc.com", "reuters.com"]},
+    "schedule": {"type": "recurring", "cron": "0 0 * * *"},
+}
 
 
 class _Part(BaseModel):
@@ -118,13 +109,13 @@ class _Part(BaseModel):
 class JobConfig(_Part):
     """The configuration of the runs of a job (R2-21)."""
 
-    max_depth: JsonInteger = Field(default=5, ge=1, le=10)
-    max_pages: JsonInteger = Field(default=100_000, ge=1, le=1_000_000_000)
-    crawl_delay_ms: JsonInteger = Field(default=1_000, ge=0, le=3_600_000)
+    max_depth: Annotated[JsonInteger, Between(1, 10)] = 5
+    max_pages: Annotated[JsonInteger, Between(1, 1_000_000_000)] = 100_000
+    crawl_delay_ms: Annotated[JsonInteger, Between(0, 3_600_000)] = 1_000
     respect_robots_txt: bool = True
     follow_redirects: bool = True
-    max_redirects: JsonInteger = Field(default=MAX_REDIRECTS, ge=0, le=MOST_REDIRECTS)
-    timeout_seconds: JsonInteger = Field(default=30, ge=1, le=3_600)
+    max_redirects: Annotated[JsonInteger, Between(0, MOST_REDIRECTS)] = MAX_REDIRECTS
+    timeout_seconds: Annotated[JsonInteger, Between(1, 3_600)] = 30
     user_agent: Annotated[str, AfterValidator(_user_agent)] = Field(
         default="SearchBot/1.0",
         json_schema_extra={"pattern": f"^{_HEADER_TEXT.pattern}$", "maxLength": MAX_USER_AGENT},
@@ -160,6 +151,8 @@ class JobSchedule(_Part):
 class JobDefinition(_Part):
     """One checked definition of a job."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+
     name: Annotated[str, AfterValidator(_name)] = Field(
         json_schema_extra={"pattern": f"^{NAME.pattern}$", "maxLength": MAX_NAME}
     )
@@ -177,15 +170,22 @@ class JobDefinition(_Part):
         Raises:
             JobError: with the code, the field and the reason of the first problem.
         """
-        if not isinstance(body, dict):
-            raise JobError(INVALID_INPUT, reason="the body must be a JSON object")
         try:
             definition = cls.model_validate(body)
         except ValidationError as error:
-            raise _refusal(error.errors()[0]) from None  # its text would repeat the request
-        definition.cron(now)
-        definition.source()
+            found = error.errors(include_url=False)[0]
+            raise job_error_of_defect(found, found["loc"]) from None  # it repeats the request
+        definition.check(now)
         return definition
+
+    def check(self, now: int) -> None:
+        """Refuse what only all parts together show, or the time.
+
+        Raises:
+            JobError: with the field and the reason.
+        """
+        self.cron(now)
+        self.source()
 
     @classmethod
     def stored(cls, name: str, text: str) -> Self:
@@ -334,53 +334,6 @@ def _with_texts(value: Any, changed: Callable[[str], str]) -> Any:
 
 def _wrong(field: str, reason: str) -> JobError:
     return JobError(INVALID_CONFIG, field=field, reason=reason)
-
-
-def _refusal(found: ErrorDetails) -> JobError:
-    """Return pydantic's error as that of a job."""
-    path: Sequence[str | int] = found["loc"]
-    names = [part for part in path if isinstance(part, str)]
-    field = names[-1]
-    if found["type"] == "extra_forbidden":
-        owner = names[-2] if len(names) > 1 else None
-        shown = field if NAME.fullmatch(field) and len(field) <= MAX_NAME else owner
-        where = "the body" if owner is None else owner
-        known = _MODELS[owner].model_fields
-        reason = f"{where} has an unknown key; known are {', '.join(known)}"
-        return JobError(_code(path), field=shown, reason=reason)
-    place = "".join(f"[{part}]" for part in path if isinstance(part, int))
-    return JobError(_code(path), field=field, reason=f"{field}{place} {_demand(found)}")
-
-
-def _code(path: Sequence[str | int]) -> str:
-    """Return the code of an error in the body; the entries of ``seed_urls`` are addresses."""
-    if path[0] in _CONFIGURES:
-        return INVALID_CONFIG
-    return INVALID_URL if path[0] == "seed_urls" and len(path) > 1 else INVALID_INPUT
-
-
-def _demand(found: ErrorDetails) -> str:
-    """Return the rest of a sentence about a field, such as *must be true or false*."""
-    kind = found["type"]
-    if kind == "value_error":
-        return str(found["ctx"]["error"])
-    if kind == "missing":
-        return "is missing"
-    if kind in ("greater_than_equal", "less_than_equal"):
-        least, most = _bounds(str(found["loc"][-1]))
-        return f"must be between {least} and {most}"
-    if kind == "too_short":
-        return "must have at least one entry"
-    if kind == "too_long":
-        return f"must have at most {found['ctx']['max_length']} entries"
-    return f"must be {_TYPES[kind]}"
-
-
-def _bounds(field: str) -> tuple[int, int]:
-    rules = JobConfig.model_fields[field].metadata
-    least = next(rule.ge for rule in rules if hasattr(rule, "ge"))
-    most = next(rule.le for rule in rules if hasattr(rule, "le"))
-    return least, most
 
 
 _MODELS: Final[Mapping[str | None, type[BaseModel]]] = {

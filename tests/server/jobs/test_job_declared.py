@@ -212,7 +212,7 @@ def test_a_declared_source_is_edited_in_its_file(sources: Api, stored: bool):
         ({"schedule": {}, "version": True}, "INVALID_INPUT", "version"),
         ({"schedule": {}, "version": "1"}, "INVALID_INPUT", "version"),
         ({"schedule": {}, "version": 2**63}, "INVALID_INPUT", None),
-        ({"schedule": {}, "surprise": 1}, "INVALID_INPUT", None),
+        ({"schedule": {}, "surprise": 1}, "INVALID_INPUT", "surprise"),
     ],
 )
 def test_a_wrong_schedule_is_refused(tmp_path: Path, given: object, code: str, field: str | None):
