@@ -21,18 +21,18 @@ from smartcrawl.commands.crawl import (
     stop_crawl_command,
 )
 from smartcrawl.commands.crawl import Command as CrawlCommand
-from smartcrawl.commands.library_actions import (
+from smartcrawl.commands.library_others import OTHERS, carry_out_library_command
+from smartcrawl.commands.library_steps import (
     ACTIONS,
     ADOPT,
     CRAWL,
+    DOWNLOAD,
+    LibraryDownload,
+    LibraryOrder,
     carry_out_command_step,
     command_steps_of_order,
     skip_sources_not_to_adopt,
 )
-from smartcrawl.commands.library_download import LibraryDownload
-from smartcrawl.commands.library_dry import DryLibraryDownload
-from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
-from smartcrawl.commands.library_others import OTHERS, carry_out_library_command
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.model.exceptions import SmartcrawlError
@@ -231,10 +231,7 @@ class Command(CrawlCommand):
         try:
             first, *further = steps
             assert first == DOWNLOAD, "other steps need what it brings"
-            download = (DryLibraryDownload if order.is_dry else LibraryDownload)(
-                process, self._create_crawler, order, report
-            )
-            await download.carry_out()
+            await LibraryDownload(process, self._create_crawler, order, report).carry_out()
             if not report.is_stopped:
                 self._carry_out(further, order, report)
                 if order.action == CRAWL:

@@ -10,12 +10,12 @@ from smartcrawl.commands.summary import summary_command_line
 from smartcrawl.registry.library.shortfall import TRIMMED
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun
-from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
+from smartcrawl.run.library_report import LibraryReport
+from smartcrawl.run.library_result import COUNTS, LibraryResult
 from smartcrawl.run.pushing import run_left_uploads_in_words
 from smartcrawl.terminal.output import Output, printed_json
 
-_COUNTS = ("listed", "added", "changed", "removed", "unchanged", "downloaded", "processed",
-           "failed", "skipped", "withheld", "adopted")  # fmt: skip
+_COUNTS = [name for name in COUNTS if name != "requests"]
 
 
 def print_library_report(report: LibraryReport, output_format: str, data_dir: str) -> None:
@@ -43,7 +43,7 @@ def print_library_report(report: LibraryReport, output_format: str, data_dir: st
         output.say("This was a dry run: nothing was changed.")
 
 
-def _print_source(output: Output, action: str, found: LibrarySourceReport) -> None:
+def _print_source(output: Output, action: str, found: LibraryResult) -> None:
     output.say()
     state = (
         "complete"
@@ -62,7 +62,7 @@ def _print_source(output: Output, action: str, found: LibrarySourceReport) -> No
             for name, number in found.embedded.as_json().items()
             if isinstance(number, int) and number
         ]
-        output.say(", ".join([f"vector store {found.embedded.store}", *words]), indent=2)
+        output.say(", ".join([f"vector store {found.embedded.vector_store_id}", *words]), indent=2)
     for reason in found.shown_reasons():
         if reason.startswith(f"{TRIMMED}:"):
             output.say(escape(f"{reason} ({NOTES[TRIMMED]})"))
@@ -73,7 +73,7 @@ def _print_source(output: Output, action: str, found: LibrarySourceReport) -> No
             output.say(escape(f"not complete: {reported_reason(reason, run, is_library=True)}"))
 
 
-def _print_looks(output: Output, found: LibrarySourceReport, data_dir: str) -> None:
+def _print_looks(output: Output, found: LibraryResult, data_dir: str) -> None:
     """Print the commands that list the items that failed, and the removals that wait."""
     only = f"--source {found.source.name}"
     if found.failed:

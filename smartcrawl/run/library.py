@@ -37,6 +37,7 @@ from smartcrawl.run.library_csv import ListOriginal
 from smartcrawl.run.library_dry_maps import remove_dry_run_maps
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_places import LibraryPlaces
+from smartcrawl.run.library_result import MOST_LIBRARY_REASONS
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
 from smartcrawl.sources.sharepoint.paths import sharepoint_list_path
@@ -44,7 +45,6 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
 
-MOST_LIBRARY_REASONS: Final = 100  #: in a result; the log has all
 _LOOKS: Final = 100  #: at a file that a batch renames
 _LOOK: Final = 0.05  #: seconds between two of them
 
@@ -283,7 +283,7 @@ class RunLibrary:
             raise library_run_barred_folder(self.folder.root, error) from error
         for line in self.findings.lines:
             logger.warning("%s", line)
-        logger.info("%s", self.findings.summary)
+        logger.info("%s", self.findings.integrity)
 
     def _note_failures(self, connection: Connection) -> None:
         """Name each item that could not be had or read, in the log and in the result."""

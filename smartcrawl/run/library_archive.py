@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
+from smartcrawl.run.library_report import LibraryReport
+from smartcrawl.run.library_result import LibraryResult
 from smartcrawl.run.library_snapshot import library_run_maps_snapshot, run_cells_of_map
 from smartcrawl.sources.private_files import folder_like_its_parent
 from smartcrawl.sources.sharepoint.aside import (
@@ -154,7 +155,7 @@ def _content(
     return text.encode("utf-8", "backslashreplace")
 
 
-def _source(found: LibrarySourceReport, maps: Mapping[str, bytes]) -> dict[str, Any]:
+def _source(found: LibraryResult, maps: Mapping[str, bytes]) -> dict[str, Any]:
     source = found.source
     top = source_path(source.domain, source.source_type, source.source_id)
     names = (_CONFIG.FILE_MAP_CSV, _CONFIG.VECTOR_STORE_MAP_CSV)

@@ -18,9 +18,10 @@ from smartcrawl.registry.library.items import (
     library_rows_since,
 )
 from smartcrawl.registry.library.shelf import KEPT
-from smartcrawl.rules.library import LackingFile, decide_library_corrections, integrity_line
+from smartcrawl.rules.library import LackingFile, decide_library_corrections
 from smartcrawl.run.library_comparison import Difference, LibraryComparison, Pair
 from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.run.library_result import Integrity
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _BATCH = 500  #: items of one look-up
@@ -33,21 +34,11 @@ class LibraryFindings:
     again: frozenset[str] = frozenset()  #: unique ids of items whose files must come again
     adopted: Mapping[str, LibraryRow] = field(default_factory=dict)  #: of a map, by unique id
     known: frozenset[str] = frozenset()  #: paths of files that the map names
-    missing_in_map: int = 0
-    missing_on_disk: int = 0
-    orphans: int = 0
-    moved: int = 0
-    verified: int = 0
+    integrity: Integrity = field(default_factory=Integrity)
     lines: tuple[str, ...] = ()  #: for the log
     again_lines: tuple[str, ...] = ()  #: about items whose files must come again, for the log
     is_map_whole: bool = True  #: whether the map could be read, but for single rows
     falls_back: bool = False  #: whether every file comes again, as with mode=full
-
-    @property
-    def summary(self) -> str:
-        """The line of R3-139."""
-        missing = self.missing_in_map + self.missing_on_disk
-        return integrity_line(missing, self.orphans, self.moved, self.verified)
 
 
 @dataclass(slots=True)
@@ -104,11 +95,13 @@ class LibraryCheck:
             again=frozenset(again),
             adopted=adopted,
             known=known,
-            missing_in_map=len(found.unmapped),
-            missing_on_disk=len(again) - len(found.unmapped),
-            orphans=self._without_orphans(orphans, lines),
-            moved=found.moved,
-            verified=found.verified,
+            integrity=Integrity(
+                missing_in_map=len(found.unmapped),
+                missing_on_disk=len(again) - len(found.unmapped),
+                orphans=self._without_orphans(orphans, lines),
+                moved=found.moved,
+                verified=found.verified,
+            ),
             lines=tuple(lines),
             again_lines=tuple(
                 f"{again[each] or each} is missing or damaged, or the map has it otherwise:"
@@ -142,14 +135,13 @@ class LibraryCheck:
             for path in found.again.values()
             if path is not None
         ]
-        return replace(
-            before,
-            orphans=before.orphans + orphans,
-            moved=before.moved + found.moved,
+        integrity = replace(
+            before.integrity,
+            orphans=before.integrity.orphans + orphans,
+            moved=before.integrity.moved + found.moved,
             verified=found.verified,
-            lines=tuple(lines),
-            again_lines=(),
         )
+        return replace(before, integrity=integrity, lines=tuple(lines), again_lines=())
 
     def _without_orphans(self, paths: Iterable[str], lines: list[str]) -> int:
         """Delete files that no item refers to; return their number (R3-136)."""

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.exceptions import SourceError
@@ -29,7 +29,6 @@ from smartcrawl.registry.run_progress import RunProgressReader
 from smartcrawl.reports.entries import reported_fingerprint
 from smartcrawl.reports.listed_walk import ListedWalkReport
 from smartcrawl.reports.plan import plan_guard_withholds
-from smartcrawl.rules.library import integrity_line
 from smartcrawl.rules.model import Mode, Standing, Word
 from smartcrawl.run.library import (
     ItemChange,
@@ -43,6 +42,7 @@ from smartcrawl.run.library_comparison import LibraryComparison
 from smartcrawl.run.library_dry_maps import DryLibraryMaps
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_places import LibraryPlaces
+from smartcrawl.run.library_result import FULL, LibraryResult
 from smartcrawl.run.listed_comparison import (
     JudgedShortfall,
     ListedComparison,
@@ -60,23 +60,6 @@ _LOOKS: Final = 100  #: at a source that a run changes at this moment
 _LOOK: Final = 0.1  #: seconds between two of them
 _SOURCE: Final = "SELECT no FROM source WHERE name = ?"
 _LAST_RUN: Final = "SELECT max(no) FROM run WHERE source = ?"
-
-
-@dataclass(slots=True)
-class DryLibraryResult:
-    """The counts of the run that would follow."""
-
-    reasons: list[str] = field(default_factory=list)  #: why it would be incomplete
-    notes: list[str] = field(default_factory=list)  #: why removals would wait nevertheless
-    listed: int = 0
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    downloaded: int = 0
-    failed: int = 0
-    skipped: int = 0
-    withheld: int = 0
-    findings: LibraryFindings = field(default_factory=LibraryFindings)
 
 
 class _Moment(NamedTuple):
@@ -131,7 +114,7 @@ class DryLibrary:
         with self._opened() as (connection, no):
             return set(HostReader(connection, no).blocked_hosts())
 
-    def compared(self, listing: LibraryListing) -> DryLibraryResult:
+    def compared(self, listing: LibraryListing) -> LibraryResult:
         """List the library, and compare it with disk, map and registry.
 
         Raises:
@@ -148,12 +131,14 @@ class DryLibrary:
                 found = self._at_rest(maps, listing, entries, taken)
         except OSError as error:
             raise library_run_barred_folder(self.source.folder, error) from error
+        result = found.result
         for line in (*entries.notes, *found.findings.lines):
             logger.warning("%s", line)
-        for reason in found.reasons:
+        for reason in result.reasons:
             logger.warning("incomplete: %s", reason)
-        logger.info("%s", _summary(found.findings))
-        return found
+        logger.info("%s", str(result.integrity).replace("check corrected", "check would correct"))
+        result.reasons += found.notes
+        return result
 
     def _at_rest(
         self,
@@ -161,16 +146,16 @@ class DryLibrary:
         listing: LibraryListing,
         entries: LibraryEntries,
         taken: Sequence[Entry],
-    ) -> DryLibraryResult:
+    ) -> _Comparison:
         for _ in range(_LOOKS):
             before = self._moment()
             if not (before.is_held and before.under_way):
                 with self._opened() as (connection, no):
-                    comparison = _Comparison(
+                    found = _Comparison(
                         self.source, self._options, connection, no,
                         forced=self._forced, largest=self._largest,
                     )  # fmt: skip
-                    found = comparison.result(maps, listing, entries, taken)
+                    found.compare(maps, listing, entries, taken)
                 if self._moment() == before:
                     return found
             time.sleep(_LOOK)
@@ -210,27 +195,29 @@ class _Comparison:
         self._largest = largest
         self._folder = OverlaidFolder(source.folder)
         self._places = LibraryPlaces(source)
-        self._findings = LibraryFindings()
+        self.findings = LibraryFindings()
         self._new_places: set[str] = set()  #: of the items that would be read
-        self._result = DryLibraryResult()
+        self.result = LibraryResult(source)
+        self.notes: list[str] = []  #: why removals would wait, though the listing is complete
 
-    def result(
+    def compare(
         self,
         maps: DryLibraryMaps,
         listing: LibraryListing,
         entries: LibraryEntries,
         taken: Sequence[Entry],
-    ) -> DryLibraryResult:
-        """Return the counts, and write the map of the files that were compared."""
+    ) -> None:
+        """Count, and write the map of the files that were compared."""
         self._places.root = listing.root or self._places.root
         LibraryShelf(self._folder, self._no).undo_noted(self._connection)
         check = LibraryCheck(self._source, self._folder, self._no)
-        self._findings = check.before(self._connection, LibraryMaps(self._source, self._folder))
+        self.findings = check.before(self._connection, LibraryMaps(self._source, self._folder))
         rows = {row.no: row for row in library_rows(self._connection, self._no)}
-        again = self._findings.again
+        again = self.findings.again
         maps.write_files_map(row for row in rows.values() if row.unique_id not in again)
-        found = self._result
-        found.findings, found.listed = self._findings, entries.listed
+        found = self.result
+        found.mode = FULL if self.findings.falls_back else found.mode
+        found.integrity, found.listed = self.findings.integrity, entries.listed
         found.skipped = entries.skipped.total()
         problems = entries.problems
         judged = self._judged(entries)
@@ -239,12 +226,13 @@ class _Comparison:
         self._count_listed(taken, rows, walk, is_whole=not problems)
         if not rows:
             orphans = self._orphans(is_whole=not problems)
-            found.findings = replace(self._findings, orphans=orphans)
+            found.integrity = replace(found.integrity, orphans=orphans)
+        found.unchanged = found.listed - found.added - found.changed - found.failed
         found.reasons = [f"listing: {problem}" for problem in walk.problems]
         if problems and not taken:
             found.reasons.append("no_pages")
-        self._count_absent(walk, rows, is_complete=not found.reasons, is_trimmed=judged.trimmed > 0)
-        return found
+        found.complete = not found.reasons
+        self._count_absent(walk, rows, is_trimmed=judged.trimmed > 0)
 
     def _judged(self, entries: LibraryEntries) -> JudgedShortfall:
         """Compare the library's count with its listing; removals of a trimmed one would wait."""
@@ -254,7 +242,7 @@ class _Comparison:
         if judged.note is not None and judged.note not in entries.notes:
             entries.notes.append(judged.note)
         if judged.trimmed:
-            self._result.notes.append(stored_trimmed_note(judged.trimmed))
+            self.notes.append(stored_trimmed_note(judged.trimmed))
         return judged
 
     def _walk(
@@ -289,14 +277,14 @@ class _Comparison:
             for entry, id_ in zip(batch, ids, strict=True):
                 assert entry.item is not None, "it is one of a library"
                 record = stored.get(id_)
-                now = entry._replace(again=entry.item.unique_id in self._findings.again)
+                now = entry._replace(again=entry.item.unique_id in self.findings.again)
                 if record is not None and comparison.is_unchanged(record, now):
                     continue
                 if record is not None and comparison.is_set_aside(record, now):
-                    self._result.failed += walk.entries[record.no].word == Word.FAILED
+                    self.result.failed += walk.entries[record.no].word == Word.FAILED
                     continue
                 row = None if record is None else rows.get(record.no)
-                row = row or self._findings.adopted.get(entry.item.unique_id)
+                row = row or self.findings.adopted.get(entry.item.unique_id)
                 self._count_read(now, entry.item, row, is_whole=is_whole)
 
     def _comparison(self) -> ListedComparison:
@@ -320,7 +308,7 @@ class _Comparison:
         self, entry: Entry, item: LibraryItem, row: LibraryRow | None, *, is_whole: bool
     ) -> None:
         """Count an item that would be read, as the handler of downloads decides about it."""
-        found = self._result
+        found = self.result
         is_too_large = self._largest and item.file_size > self._largest
         if is_too_large or self._places.refusal(item) is not None:
             found.failed += 1
@@ -348,7 +336,7 @@ class _Comparison:
         """
         if not (is_whole or self._new_places):
             return 0
-        kept = self._new_places if is_whole else self._new_places | self._findings.known
+        kept = self._new_places if is_whole else self._new_places | self.findings.known
         comparison = LibraryComparison(self._connection, self._source, self._no, self._folder)
         return sum(path not in kept for path, _, _ in comparison.walked())
 
@@ -375,13 +363,12 @@ class _Comparison:
         walk: ListedWalkReport,
         rows: dict[int, LibraryRow],
         *,
-        is_complete: bool,
         is_trimmed: bool,
     ) -> None:
         """Count the removals, as the sweep and its guard decide about them (rule absent)."""
-        found = self._result
+        found = self.result
         waiting = withheld_candidate_rows(self._connection, sources=[self._source.name])
-        if not is_complete:
+        if not found.complete:
             found.withheld = sum(target.no not in walk.asked for target in waiting)
             return
         going = [entry for entry, _ in walk.removals(int(time.time()))]
@@ -391,10 +378,3 @@ class _Comparison:
         else:
             gone |= {entry.no for entry in going}
         found.removed = sum(no in gone and no not in walk.asked for no in rows)
-
-
-def _summary(findings: LibraryFindings) -> str:
-    """Return the line about the integrity check, which corrected nothing."""
-    missing = findings.missing_in_map + findings.missing_on_disk
-    line = integrity_line(missing, findings.orphans, findings.moved, findings.verified)
-    return line.replace("check corrected", "check would correct")

@@ -15,10 +15,10 @@ from smartcrawl.model.program import program_name
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.items import library_rows
-from smartcrawl.run.embed_result import EmbedResult
 from smartcrawl.run.embedded_items import EmbeddedItems
 from smartcrawl.run.library_maps import LibraryMaps, run_embed_errors, run_embedded_files
 from smartcrawl.run.library_metadata import LibraryMetadata
+from smartcrawl.run.library_result import Embedded, LibraryResult
 from smartcrawl.run.library_steps import LibraryStep
 from smartcrawl.run.pushing import run_left_uploads_in_words, run_push_key
 from smartcrawl.sources.sharepoint.domains import Domain
@@ -53,7 +53,7 @@ class LibraryEmbed(LibraryStep):
         is_full: bool = False,
         is_ending: Callable[[], bool] = lambda: False,
         is_mending: bool = False,
-    ) -> EmbedResult:
+    ) -> LibraryResult:
         """Make the store equal to the source, and write the map of what is embedded.
 
         ``is_full``: every file is given anew, and failed ones are tried again. ``is_mending``:
@@ -81,7 +81,7 @@ class LibraryEmbed(LibraryStep):
             pushed = push.run()
             del push  # it has the list of the store
             items.settle_failures()
-            result = _result(pushed, items, store)
+            result = self._result(pushed, items)
             for reason in result.reasons:
                 logger.warning("%s", reason)
             embedded = self._write_maps(connection, no, rows, with_files=items.has_moved)
@@ -93,7 +93,7 @@ class LibraryEmbed(LibraryStep):
 
     def preview(
         self, *, is_full: bool = False, is_ending: Callable[[], bool] = lambda: False
-    ) -> EmbedResult:
+    ) -> LibraryResult:
         """Return the result that ``embed`` would have now; nothing is written (R3-61).
 
         What a server would refuse cannot be known. Without a store all is new.
@@ -115,7 +115,7 @@ class LibraryEmbed(LibraryStep):
             )
             rows = LookedRows(connection, url=store.url, store=store.store, source=no, now=now)
             preview = PushPreview(rows, items, store, now=now, is_full=is_full, is_ending=is_ending)
-            return _result(preview.counted(api), items, store)
+            return self._result(preview.counted(api), items)
 
     def _write_maps(
         self, connection: Connection, no: int, rows: StoreRows, *, with_files: bool
@@ -159,31 +159,34 @@ class LibraryEmbed(LibraryStep):
         for line in noted.lines:
             logger.warning("%s", line)
 
-
-def _result(pushed: Pushed, items: EmbeddedItems, store: VectorStoreOptions) -> EmbedResult:
-    names = items.names([*dict(pushed.failed), *pushed.in_progress])
-    reasons = [f"{names.get(url, url)}: {why}" for url, why in pushed.failed]
-    reasons += items.skipped.values()
-    reasons += items.owed.values()
-    reasons += [
-        f"{names.get(url, url)} is still in progress: the next run looks again"
-        for url in pushed.in_progress
-    ]
-    if pushed.error is not None:
-        reasons.append(pushed.error)
-    return EmbedResult(
-        store.store,
-        items=pushed.pages,
-        unchanged=pushed.unchanged,
-        uploaded=pushed.uploaded,
-        attached=pushed.attached,
-        detached=pushed.detached,
-        left=pushed.left,
-        completed=pushed.completed,
-        failed=len(items.refused),
-        skipped=len(items.skipped),
-        adopted=pushed.adopted,
-        in_progress=len(pushed.in_progress),
-        is_whole=pushed.is_whole and not items.skipped and not items.owed,
-        reasons=reasons,
-    )
+    def _result(self, pushed: Pushed, items: EmbeddedItems) -> LibraryResult:
+        names = items.names([*dict(pushed.failed), *pushed.in_progress])
+        reasons = [f"{names.get(url, url)}: {why}" for url, why in pushed.failed]
+        reasons += items.skipped.values()
+        reasons += items.owed.values()
+        reasons += [
+            f"{names.get(url, url)} is still in progress: the next run looks again"
+            for url in pushed.in_progress
+        ]
+        if pushed.error is not None:
+            reasons.append(pushed.error)
+        embedded = Embedded(
+            uploaded=pushed.uploaded,
+            attached=pushed.attached,
+            detached=pushed.detached,
+            left=pushed.left,
+            completed=pushed.completed,
+            embed_failed=len(items.refused),
+            adopted=pushed.adopted,
+            in_progress=len(pushed.in_progress),
+            vector_store_id=self._store.store,
+        )
+        return LibraryResult(
+            self._source,
+            complete=pushed.is_whole and not items.skipped and not items.owed,
+            reasons=reasons,
+            listed=pushed.pages,
+            unchanged=pushed.unchanged,
+            skipped=len(items.skipped),
+            embedded=embedded,
+        )

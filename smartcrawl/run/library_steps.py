@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from smartcrawl.extract.library.lists import ListRow, markdown_of_list_item, read_csv_of_list
@@ -25,6 +24,7 @@ from smartcrawl.registry.library.items import (
 from smartcrawl.registry.library.overlay import OverlaidFolder
 from smartcrawl.run.library_check import LibraryCheck
 from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.run.library_result import LibraryResult
 from smartcrawl.sources.sharepoint.access import list_item_url
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import (
@@ -38,18 +38,6 @@ _ORIGINALS = CRAWLER_HARDCODED_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDE
 _EMBEDDED = CRAWLER_HARDCODED_CONFIG.PERSISTENT_STORAGE_PATH_EMBEDDED_SUBFOLDER
 _BATCH = 100  #: items of one transaction
 _SOURCE = "SELECT no FROM source WHERE name = ?"
-
-
-@dataclass(slots=True)
-class StepResult:
-    """The result of a step at one source."""
-
-    processed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    is_stopped: bool = False  #: an order ended it before all items were done
-    reasons: list[str] = field(default_factory=list)
-    integrity: dict[str, int] = field(default_factory=dict)
 
 
 def library_run_has_items(source: SharepointSource, options: Options) -> bool:
@@ -121,7 +109,7 @@ class LibraryStep:
             raise SourceError(missing)
         return int(no)
 
-    def check(self) -> StepResult:
+    def check(self) -> LibraryResult:
         """Compare disk, map and registry, and correct the disk without a download."""
         with self._opened(self._source.name) as (connection, no):
             check = LibraryCheck(self._source, self._folder, no)
@@ -130,17 +118,11 @@ class LibraryStep:
             found = check.after(connection, before, is_whole=False)
             if not self._is_dry:
                 maps.write_files_map(library_rows(connection, no))
-        reasons = [*before.lines, *found.lines, found.summary]
-        return StepResult(
+        return LibraryResult(
+            self._source,
             skipped=len(before.again),
-            reasons=reasons,
-            integrity={
-                "missingInMap": found.missing_in_map,
-                "missingOnDisk": found.missing_on_disk,
-                "orphans": found.orphans,
-                "moved": found.moved,
-                "verified": found.verified,
-            },
+            reasons=[*before.lines, *found.lines, str(found.integrity)],
+            integrity=found.integrity,
         )
 
     def let_come_again(self, paths: Sequence[str]) -> None:
@@ -153,9 +135,9 @@ class LibraryStep:
                 store_processed_rows(connection, [ProcessedRow(row, None, None) for row in rows])
             LibraryMaps(self._source, self._folder).write_files_map(library_rows(connection, no))
 
-    def process(self) -> StepResult:
+    def process(self) -> LibraryResult:
         """Convert originals for embedding; those that are converted already are left alone."""
-        result = StepResult()
+        result = LibraryResult(self._source)
         if self._source.source_type is SourceType.FILES:
             return result  # files are embedded as they are (R3-56)
         with self._opened(f"{self._source.name}.process") as (connection, no):
@@ -173,9 +155,12 @@ class LibraryStep:
             if not self._is_dry:
                 maps = LibraryMaps(self._source, self._folder)
                 maps.write_files_map(library_rows(connection, no))
+        result.complete = not result.failed
         return result
 
-    def _until_order(self, rows: Iterable[LibraryRow], result: StepResult) -> Iterator[LibraryRow]:
+    def _until_order(
+        self, rows: Iterable[LibraryRow], result: LibraryResult
+    ) -> Iterator[LibraryRow]:
         """Yield items until an order ends the step."""
         for row in rows:
             if self._is_ending():
@@ -195,7 +180,7 @@ class LibraryStep:
         facts = self._folder.facts(row.path)
         return facts is None or facts[1] != row.last_modified
 
-    def _processed(self, row: LibraryRow, result: StepResult) -> ProcessedRow:
+    def _processed(self, row: LibraryRow, result: LibraryResult) -> ProcessedRow:
         """Convert the original of an item; a missing one is downloaded again (R3-79)."""
         original, path = self._places(row)
         try:

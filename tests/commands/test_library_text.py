@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.commands.library import library_exit_status
-from smartcrawl.commands.library_download import paused_library_source_reason
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.model.exceptions import RunPausedError
-from smartcrawl.run.embed_result import EmbedResult
-from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
-from smartcrawl.run.library_steps import StepResult
+from smartcrawl.run.library_report import LibraryReport, paused_library_source_reason
+from smartcrawl.run.library_result import Embedded, Integrity, LibraryResult
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
 
 _SOURCE = {
@@ -38,7 +36,7 @@ def report(tmp_path: Path) -> LibraryReport:
 
 
 def printed(
-    report: LibraryReport, found: LibrarySourceReport, capsys: pytest.CaptureFixture[str]
+    report: LibraryReport, found: LibraryResult, capsys: pytest.CaptureFixture[str]
 ) -> list[str]:
     """Return the lines of a report whose only source came out so."""
     report.sources["one"] = found
@@ -51,7 +49,7 @@ def test_a_check_that_found_nothing_is_not_called_incomplete(
 ) -> None:
     (source,) = report.domain.sources("all", None)
     line = "Integrity check passed: 3 files verified"
-    report.add_step(source, StepResult(reasons=[line]))
+    report.add(LibraryResult(source, reasons=[line]))
 
     lines = printed(report, report.sources["one"], capsys)
 
@@ -61,8 +59,8 @@ def test_a_check_that_found_nothing_is_not_called_incomplete(
 def test_all_keys_of_a_result_have_one_style(report: LibraryReport) -> None:
     """As ``sourceId``, whichever step it is of, and over HTTP, which sends the same."""
     (source,) = report.domain.sources("all", None)
-    report.add_step(source, StepResult(integrity={"missingInMap": 1}))
-    report.add_embedded(source, EmbedResult("vs_1"))
+    report.add(LibraryResult(source, integrity=Integrity(missing_in_map=1)))
+    report.add(LibraryResult(source, embedded=Embedded(vector_store_id="vs_1")))
     report.archive = "crawls/2026"
 
     shown = report.as_json()
@@ -86,7 +84,7 @@ def test_what_a_download_lacks_comes_with_its_command(
     report: LibraryReport, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (source,) = report.domain.sources("all", None)
-    found = LibrarySourceReport(source, "incremental", runs=[7], failed=1, withheld=2)
+    found = LibraryResult(source, complete=False, runs=[7], failed=1, withheld=2)
     reason = "listing: https://a.example/[x] (HTTP status 429)"
 
     lines = printed(replace(report, action="download"), replace(found, reasons=[reason]), capsys)
@@ -106,7 +104,7 @@ def test_a_trimmed_listing_was_complete(
 ) -> None:
     (source,) = report.domain.sources("all", None)
     note = "trimmed: the library counts 1 item more than it lists"
-    found = LibrarySourceReport(source, "incremental", complete=True, reasons=[note])
+    found = LibraryResult(source, reasons=[note])
 
     lines = printed(report, found, capsys)
 
@@ -117,7 +115,7 @@ def test_a_download_that_was_interrupted_names_no_argument_that_it_lacks(
     report: LibraryReport, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (source,) = report.domain.sources("all", None)
-    found = LibrarySourceReport(source, "incremental", runs=[7], reasons=["interrupted"])
+    found = LibraryResult(source, complete=False, runs=[7], reasons=["interrupted"])
 
     lines = printed(report, found, capsys)
 

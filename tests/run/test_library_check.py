@@ -262,10 +262,11 @@ def test_a_check_finds_and_corrects(staged: Stage):
     found = staged.before()
 
     assert foreseen == found
-    assert (sorted(found.again), found.missing_in_map, found.missing_on_disk) == (
+    counts = found.integrity
+    assert (sorted(found.again), counts.missing_in_map, counts.missing_on_disk) == (
         list(case.again), case.in_map, case.on_disk,
     )  # fmt: skip
-    assert (found.orphans, found.moved, found.verified) == (
+    assert (counts.orphans, counts.moved, counts.verified) == (
         len(case.orphans) if case.items else 0, len(case.moved), case.verified,
     )  # fmt: skip
     left = {path: facts for path, facts in before.items() if path not in case.orphans}
@@ -297,20 +298,19 @@ def test_a_second_check_corrects_nothing_more(staged: Stage):
 
     again = staged.after(found, is_whole=bool(case.items))
 
-    assert (again.orphans, again.moved) == (found.orphans, found.moved)
-    assert staged.disk().keys() == disk.keys()
     there = [
         no for no in case.unmapped if str(no) in found.again and case.items[no].path in case.disk
     ]
-    assert again.verified == found.verified + found.moved + len(there)
+    counts = found.integrity
+    verified = counts.verified + counts.moved + len(there)
+    assert again.integrity == replace(counts, verified=verified)
+    assert staged.disk().keys() == disk.keys()
     lost = {
         case.items[int(each)].path
         for each in found.again
         if int(each) not in there and case.items[int(each)].path is not None
     }
     assert {line.partition(" is missing")[0] for line in again.lines} == lost
-    counts = (again.missing_in_map, again.missing_on_disk)
-    assert counts == (found.missing_in_map, found.missing_on_disk)
 
 
 def test_files_of_items_that_a_map_alone_names_wait_for_a_whole_listing(tmp_path: Path):
@@ -320,16 +320,16 @@ def test_files_of_items_that_a_map_alone_names_wait_for_a_whole_listing(tmp_path
 
     found = known.before()
 
-    assert (list(found.adopted), found.known, found.orphans) == (["1"], {A}, 0)
-    assert known.after(found, is_whole=False).orphans == 0
+    assert (list(found.adopted), found.known, found.integrity.orphans) == (["1"], {A}, 0)
+    assert known.after(found, is_whole=False).integrity.orphans == 0
     assert known.disk().keys() == {A, B}
     known.connection.execute(
         "INSERT INTO library_item (no, source, listitem_id, unique_id, filename,"
         " server_relative_url, file_size, last_modified) VALUES (9, 1, 9, '9', '', '/', 1, 1)"
     )
-    assert known.after(found, is_whole=False).orphans == 1
+    assert known.after(found, is_whole=False).integrity.orphans == 1
     assert known.disk().keys() == {A}
-    assert known.after(found, is_whole=True).orphans == 1
+    assert known.after(found, is_whole=True).integrity.orphans == 1
     assert known.disk().keys() == set()
 
 
@@ -343,7 +343,7 @@ def test_a_file_that_cannot_be_moved_comes_again(tmp_path: Path):
     barred = stage(CASES["B3 R3-106 R3-137"], tmp_path)
     (barred.folder.root / "02_embedded/a").write_bytes(b"")  # a file where a folder belongs
     found = barred.before()
-    assert (found.again, found.moved) == ({"1"}, 1)
+    assert (found.again, found.integrity.moved) == ({"1"}, 1)
     assert any(line.startswith(f"{B} cannot be moved to {A}: ") for line in found.lines)
 
 
@@ -351,6 +351,6 @@ def test_more_items_than_one_look_up_takes(tmp_path: Path):
     many = {no: item(f"02_embedded/{no}.md") for no in range(1, 1_300)}
     lost = stage(replace(Case(many, {}), disk={"02_embedded/7.md": FIVE}), tmp_path)
     found = lost.before()
-    assert (len(found.again), found.verified) == (1_298, 1)
+    assert (len(found.again), found.integrity.verified) == (1_298, 1)
     os.unlink(lost.folder.root / "02_embedded/7.md")
     assert len(lost.after(found).lines) == 1_299

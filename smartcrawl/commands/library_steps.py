@@ -1,0 +1,356 @@
+"""The steps of ``scrapy library``, each at one source after another, and their order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self, cast
+
+from scrapy import Request, Spider, signals
+from scrapy.crawler import AsyncCrawlerProcess, Crawler
+from scrapy.exceptions import DontCloseSpider
+
+from smartcrawl.engine.current_run import wake_engine
+from smartcrawl.engine.download.library import LIBRARY_REQUEST, library_api_of_crawl
+from smartcrawl.engine.download.network import environment_proxy_endpoints, installed_resolver
+from smartcrawl.engine.listing import LISTING_RUN_SETTINGS, ListingRun
+from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
+from smartcrawl.model.openai_server import KEY_VARIABLE
+from smartcrawl.model.options import Options
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.run.domain_store import run_domain_store, run_domain_store_of_name
+from smartcrawl.run.library_dry import DryLibrary
+from smartcrawl.run.library_embed import LibraryEmbed
+from smartcrawl.run.library_job import LibraryJob
+from smartcrawl.run.library_report import LibraryReport
+from smartcrawl.run.library_result import FULL, LibraryResult
+from smartcrawl.run.library_steps import LibraryStep, library_run_has_items
+from smartcrawl.run.opening import library_source_of_run_arguments
+from smartcrawl.run.run import Run
+from smartcrawl.sources.sharepoint.domains import Domain
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.source import SharepointSource
+from smartcrawl.spiders.base import VisitSpider
+from smartcrawl.spiders.sharepoint import SharepointSpider
+from smartcrawl.terminal.output import print_complaint
+
+logger = logging.getLogger(__name__)
+
+ADOPT: Final = "adopt"
+CRAWL: Final = "crawl"
+DOWNLOAD: Final = "download"
+_EMBED: Final = "embed"
+#: The steps of each action, in order.
+ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    DOWNLOAD: (DOWNLOAD,),
+    "process": ("process",),
+    _EMBED: (_EMBED,),
+    "check": ("check",),
+    CRAWL: (DOWNLOAD, "process", _EMBED),
+    ADOPT: (DOWNLOAD,),
+}
+_STOPPED: Final = "it was stopped, and nothing was changed"
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryOrder:
+    """An action at sources of a domain."""
+
+    action: str
+    domain: Domain
+    sources: Sequence[SharepointSource]
+    options: Options
+    words: Namespace  #: options of the command line
+    job: LibraryJob | None = None  #: of the HTTP API, that this process carries out
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every item comes again."""
+        return bool(self.words.mode == FULL)
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether nothing is changed, and all of it only counted."""
+        return bool(self.words.dry_run)
+
+    def is_ending(self) -> bool:
+        """Whether an order to the job was found, so that nothing more is to begin."""
+        return self.job is not None and self.job.is_ending()
+
+    def is_done(self, step: str, source: SharepointSource) -> bool:
+        """Whether the job had done a step at a source before it was paused."""
+        done = {} if self.job is None else self.job.progress.get("done", {})
+        return source.source_id in done.get(step, ())
+
+    def is_paused(self, source: SharepointSource) -> bool:
+        """Whether the crawl of a source goes on, as the job was paused there."""
+        return self.job is not None and self.job.progress.get("paused") == source.source_id
+
+    def save(
+        self,
+        report: LibraryReport,
+        *,
+        done: tuple[str, SharepointSource] | None = None,
+        paused: SharepointSource | None = None,
+        incomplete: bool,
+    ) -> None:
+        """Record how far the job came: the step at a source is done, or its crawl was stopped."""
+        if self.job is None:
+            return
+        so_far = self.job.progress
+        steps = {step: list(ids) for step, ids in so_far.get("done", {}).items()}
+        if done is not None:
+            steps.setdefault(done[0], []).append(done[1].source_id)
+        self.job.save(
+            {
+                "done": steps,
+                "sources": report.saved(),
+                "paused": None if paused is None else paused.source_id,
+                "incomplete": incomplete,
+            }
+        )
+
+
+def command_steps_of_order(order: LibraryOrder) -> tuple[str, ...]:
+    """Return the steps of an order.
+
+    A crawl embeds where a vector store is configured for its domain. A line says if it does not.
+    """
+    steps = ACTIONS[order.action]
+    if order.action != CRAWL or _has_store(order.domain):
+        return steps
+    print_complaint(
+        "library",
+        "embed is left out of the crawl: no vector store is configured for it; OPENAI_API_KEY is"
+        " the key of one",
+    )
+    return tuple(step for step in steps if step != _EMBED)
+
+
+def _has_store(domain: Domain) -> bool:
+    """Whether a vector store was made for a domain, is named in it, or has a key."""
+    return bool(domain.vector_store_id or domain.vector_store_name or os.environ.get(KEY_VARIABLE))
+
+
+def skip_sources_not_to_adopt(order: LibraryOrder, report: LibraryReport) -> list[SharepointSource]:
+    """Return the sources with a map and without stored items; the others are skipped."""
+    found = []
+    for source in order.sources:
+        map_ = source.folder / CRAWLER_HARDCODED_CONFIG.FILE_MAP_CSV
+        if library_run_has_items(source, order.options):
+            report.skip(source, "the registry has its items already: download it")
+        elif not map_.is_file():
+            report.skip(source, f"{map_} is missing: put the files and the map of it there first")
+        else:
+            found.append(source)
+    return found
+
+
+def carry_out_command_step(step: str, order: LibraryOrder, report: LibraryReport) -> None:
+    """Carry out a step that needs no crawl, at each source; those that fail are skipped."""
+    if step == _EMBED:
+        _embed(order, report)
+        return
+    for source in _sources_left(order, report):
+        if report.is_skipped(source):
+            continue
+        given = LibraryStep(source, order.options, is_dry=order.is_dry, is_ending=order.is_ending)
+        with report.attempted(source):
+            result = given.process() if step == "process" else given.check()
+            for reason in result.reasons:
+                logger.warning("%s: %s", source.name, reason)
+            report.add(result, is_lacking=result.skipped > 0)
+
+
+def _sources_left(order: LibraryOrder, report: LibraryReport) -> Iterator[SharepointSource]:
+    """Yield the sources of an order, until an order to its job ends it."""
+    for source in order.sources:
+        if order.is_ending():
+            report.is_stopped = True
+            return
+        yield source
+
+
+def _embed(order: LibraryOrder, report: LibraryReport) -> None:
+    """Embed each source; without a store all are skipped, and the crawl goes on (R3-116)."""
+    if not order.sources:
+        return
+    if order.is_dry and order.action != _EMBED:
+        return  # what a download would bring is not there
+    if not registry_database(order.options.registry).exists():
+        for source in order.sources:
+            report.skip(source, f"{source.name} was never downloaded: download it first")
+        return
+    try:
+        if order.is_dry:
+            store = run_domain_store_of_name(order.domain, order.options.store_server)
+        else:
+            store = run_domain_store(order.domain, order.options)
+    except SmartcrawlError as error:
+        logger.error("embedding is skipped: %s", error)
+        for source in order.sources:
+            report.skip(source, str(error), is_held=isinstance(error, RunHeldError))
+        return
+    for source in _sources_left(order, report):
+        embedding = LibraryEmbed(source, order.options, order.domain, store, is_dry=order.is_dry)
+        step = embedding.preview if order.is_dry else embedding.embed
+        with report.attempted(source):
+            result = step(is_full=order.is_full, is_ending=order.is_ending)
+            result.is_stopped = order.is_ending() and not result.complete
+            if order.action != _EMBED:
+                result.listed = result.unchanged = 0  # they are those of the download
+            report.add(result)
+
+
+class DryLibrarySpider(VisitSpider):
+    """Lists a library and compares it; it opens no run, and yields nothing."""
+
+    name = "sharepoint"
+    custom_settings = LISTING_RUN_SETTINGS
+    opens_run = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.library: DryLibrary
+        self.result: LibraryResult | None = None
+        self.why = _STOPPED  #: reason for having no result
+        self._comparing: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Prepare the dry run of the source that ``source=DOMAIN.SOURCE`` names.
+
+        Raises:
+            SmartcrawlError: there is none, or the registry cannot be read.
+        """
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        options = Options.of(crawler.settings)
+        source = library_source_of_run_arguments(options, {"source": kwargs["source"]})
+        largest = crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        spider.library = DryLibrary(source, options, forced="force" in kwargs, largest=largest)
+        listing_run = ListingRun(source, options, spider.library.blocked_hosts())
+        spider.run = cast(Run, listing_run)  # no component asks for more of it
+        spider._options, spider._ports = options, listing_run.ports()
+        crawler.signals.connect(spider._opened, signal=signals.spider_opened)
+        crawler.signals.connect(spider._idle, signal=signals.spider_idle)
+        crawler.signals.connect(spider._closed, signal=signals.spider_closed)
+        crawler.signals.connect(spider._asks, signal=signals.request_reached_downloader)
+        return spider
+
+    _options: Options
+    _ports: list[tuple[str, int]]
+
+    def _opened(self) -> None:
+        resolver = installed_resolver()
+        if resolver is not None:
+            resolver.protect(environment_proxy_endpoints(self.crawler.settings), self._ports)
+        logger.info("dry run of %s begins", self.library.source.name)
+        self._comparing = asyncio.ensure_future(self._compare())
+
+    async def _compare(self) -> None:
+        try:
+            await asyncio.to_thread(self.library.begin)
+            api = library_api_of_crawl(self.crawler, self.library, self._options)
+            self.result = await asyncio.to_thread(self.library.compared, api.listing())
+        except SmartcrawlError as error:
+            self.why = str(error)
+        except Exception as error:
+            logger.exception("cannot list %s", self.library.source.name)
+            self.why = f"{type(error).__name__}: {error}"
+        finally:
+            wake_engine(self.crawler)
+
+    def _asks(self, request: Request) -> None:
+        """Count a request; a retry is one more."""
+        self.library.requests += LIBRARY_REQUEST in request.meta
+
+    def _idle(self) -> None:
+        if self._comparing is not None and not self._comparing.done():
+            raise DontCloseSpider
+
+    async def _closed(self, reason: str) -> None:
+        """Wait until the maps are removed; a listing that is under way ends by itself."""
+        if self._comparing is not None:
+            await asyncio.wait([self._comparing])
+        if reason != "finished":
+            self.result, self.why = None, _STOPPED
+
+
+class LibraryDownload:
+    """Downloads the sources of an order into its report; a dry run counts what that would do."""
+
+    def __init__(
+        self,
+        process: AsyncCrawlerProcess,
+        create_crawler: Callable[[type[Spider]], Crawler],
+        order: LibraryOrder,
+        report: LibraryReport,
+    ) -> None:
+        self._process = process
+        self._create_crawler = create_crawler
+        self._order = order
+        self._report = report
+        self._crawler: Crawler | None = None  #: of the last source
+        if order.job is not None:
+            order.job.current_run = self._current_run
+
+    def _current_run(self) -> int | None:
+        """Return run.no of the last crawl that was begun; None: its run is not open yet."""
+        run: Run | None = getattr(getattr(self._crawler, "spider", None), "run", None)
+        return None if run is None else run.opened.no
+
+    async def carry_out(self) -> None:
+        """Crawl each source; its run requests what failed again, in batches (R3-60)."""
+        order, report = self._order, self._report
+        for source in _sources_left(order, report):
+            if report.is_skipped(source) or order.is_done(DOWNLOAD, source):
+                continue
+            before = report.is_incomplete
+            with report.attempted(source):
+                await (self._count if order.is_dry else self._crawl)(source)
+            if report.is_stopped:
+                order.save(report, paused=source, incomplete=before)
+                return
+            order.save(report, done=(DOWNLOAD, source), incomplete=report.is_incomplete)
+
+    async def _crawl(self, source: SharepointSource) -> None:
+        """Crawl one source."""
+        crawler = self._crawler = self._create_crawler(SharepointSpider)
+        batches = str(self._order.words.retry_batches)
+        arguments = {"source": source.name, "retry_batches": batches}
+        if self._order.is_full:
+            arguments["force"] = "1"
+        if self._order.is_paused(source):
+            arguments["resume"] = "1"
+        await self._process.crawl(crawler, **arguments)
+        run: Run | None = getattr(crawler.spider, "run", None)
+        assert crawler.stats is not None
+        is_ended = run is not None and run.halt.order is not None
+        self._report.is_stopped |= (
+            is_ended or crawler.stats.get_value("finish_reason") == "shutdown"
+        )
+        if run is None or run.result is None or run.failure is not None:
+            why = "the crawl was not carried out; its log has the reason"
+            if run is not None and run.failure is not None:
+                why = str(run.failure)
+            self._report.skip(source, why)
+            return
+        self._report.add_run(source, run)
+
+    async def _count(self, source: SharepointSource) -> None:
+        """Count what a download of a source would do."""
+        crawler = self._create_crawler(DryLibrarySpider)
+        arguments = {"source": source.name} | ({"force": "1"} if self._order.is_full else {})
+        await self._process.crawl(crawler, **arguments)
+        spider = crawler.spider
+        assert isinstance(spider, DryLibrarySpider), "it was crawled with this one"
+        if spider.result is None:
+            self._report.skip(source, spider.why)
+            self._report.is_stopped |= spider.why == _STOPPED
+            return
+        spider.result.requests = spider.library.requests
+        self._report.add(spider.result)
