@@ -65,6 +65,7 @@ EXCEPTIONS: Final = {
     "smartcrawl.server.frontier.addresses:UrlMetadata.discovered_at": (
         "it is checked, and not kept (ADR 60)"
     ),
+    "smartcrawl.run.library.result:Embedded.embed_failed": "a key of JSON, made of its name",
 }
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef

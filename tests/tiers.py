@@ -76,6 +76,10 @@ LONG_FORMS: Final = {
     "smartcrawl/registry/repair/": ("tests/registry/test_registry_damage",),
     "smartcrawl/registry/schema/": ("tests/lab/", "tests/registry/"),
     "smartcrawl/run/frontier/": ("tests/run/test_redis_", "tests/run/test_shared_"),
+    "smartcrawl/run/library/": (
+        "tests/crawls/test_library_audit", "tests/crawls/test_library_dry",
+        "tests/crawls/test_library_embed",
+    ),
     "smartcrawl/run/shared/": (
         "tests/run/test_redis_", "tests/run/test_shared_", "tests/crawls/test_workers_",
     ),

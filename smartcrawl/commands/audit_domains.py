@@ -14,8 +14,8 @@ from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.text import report_noun
-from smartcrawl.run.domain_audit import DomainAudit, DomainFindings, run_domain_audit_summary
-from smartcrawl.run.library_comparison import Difference, Place
+from smartcrawl.run.library.audit import DomainAudit, DomainFindings, run_domain_audit_summary
+from smartcrawl.run.library.comparison import Difference, Place
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain, sharepoint_domain_ids
 from smartcrawl.terminal.output import printed_json
 from smartcrawl.terminal.tables import (

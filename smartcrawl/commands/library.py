@@ -39,9 +39,9 @@ from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.run.library_archive import write_library_run_archive
-from smartcrawl.run.library_job import LibraryJob
-from smartcrawl.run.library_report import LibraryReport
+from smartcrawl.run.library.archive import write_library_run_archive
+from smartcrawl.run.library.job import LibraryJob
+from smartcrawl.run.library.report import LibraryReport
 from smartcrawl.run.orders import MOST_RETRY_BATCHES
 from smartcrawl.sources.sharepoint.domains import SCOPES, load_sharepoint_domain
 from smartcrawl.terminal.command import base_command_damage

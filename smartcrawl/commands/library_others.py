@@ -23,10 +23,13 @@ from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.reports.text import report_noun
 from smartcrawl.run.left_uploads import RunLeftUploads
-from smartcrawl.run.library_archive import library_run_archives
-from smartcrawl.run.library_metadata import LibraryMetadata, run_entries_in_words
-from smartcrawl.run.library_snapshot import library_run_maps_snapshot, spreadsheet_of_run_maps
-from smartcrawl.run.library_store import run_attached_file_ids
+from smartcrawl.run.library.archive import (
+    library_run_archives,
+    library_run_maps_snapshot,
+    spreadsheet_of_run_maps,
+)
+from smartcrawl.run.library.metadata import LibraryMetadata, run_entries_in_words
+from smartcrawl.run.library.store import run_attached_file_ids
 from smartcrawl.sources.private_files import folder_like_its_parent
 from smartcrawl.sources.sharepoint.aside import replacing, write_sharepoint_source_file
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain

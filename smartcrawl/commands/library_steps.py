@@ -22,13 +22,13 @@ from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.run.domain_store import run_domain_store, run_domain_store_of_name
-from smartcrawl.run.library_dry import DryLibrary
-from smartcrawl.run.library_embed import LibraryEmbed
-from smartcrawl.run.library_job import LibraryJob
-from smartcrawl.run.library_report import LibraryReport
-from smartcrawl.run.library_result import FULL, LibraryResult
-from smartcrawl.run.library_steps import LibraryStep, library_run_has_items
+from smartcrawl.run.library.dry import DryLibrary
+from smartcrawl.run.library.embedding import LibraryEmbed
+from smartcrawl.run.library.job import LibraryJob
+from smartcrawl.run.library.report import LibraryReport
+from smartcrawl.run.library.result import FULL, LibraryResult
+from smartcrawl.run.library.steps import LibraryStep, library_run_has_items
+from smartcrawl.run.library.store import run_domain_store, run_domain_store_of_name
 from smartcrawl.run.opening import library_source_of_run_arguments
 from smartcrawl.run.run import Run
 from smartcrawl.sources.sharepoint.domains import Domain
@@ -339,7 +339,8 @@ class LibraryDownload:
                 why = str(run.failure)
             self._report.skip(source, why)
             return
-        self._report.add_run(source, run)
+        assert run.library is not None, "it is a library"
+        self._report.add_run(run.opened.no, run.result, run.library)
 
     async def _count(self, source: SharepointSource) -> None:
         """Count what a download of a source would do."""

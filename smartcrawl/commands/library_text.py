@@ -10,8 +10,8 @@ from smartcrawl.commands.summary import summary_command_line
 from smartcrawl.registry.library.shortfall import TRIMMED
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun
-from smartcrawl.run.library_report import LibraryReport
-from smartcrawl.run.library_result import COUNTS, LibraryResult
+from smartcrawl.run.library.report import LibraryReport
+from smartcrawl.run.library.result import COUNTS, LibraryResult
 from smartcrawl.run.pushing import run_left_uploads_in_words
 from smartcrawl.terminal.output import Output, printed_json
 

@@ -56,7 +56,7 @@ from smartcrawl.sources.scope import Scope
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 if TYPE_CHECKING:
-    from smartcrawl.run.library import RunLibrary
+    from smartcrawl.run.library.files import RunLibrary
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ class Run:
         """
         if not isinstance(self.source, SharepointSource):
             return None
-        from smartcrawl.run.library import RunLibrary  # noqa: PLC0415  # other kinds need none of it
+        from smartcrawl.run.library.files import RunLibrary  # noqa: PLC0415  # other kinds need none of it
 
         library = RunLibrary(self.source, self.registry, self.opened, batches=orders.retry_batches)
         library.recover()

@@ -12,8 +12,8 @@ import pytest
 from smartcrawl.commands.library import library_exit_status
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.model.exceptions import RunPausedError
-from smartcrawl.run.library_report import LibraryReport, paused_library_source_reason
-from smartcrawl.run.library_result import Embedded, Integrity, LibraryResult
+from smartcrawl.run.library.report import LibraryReport, paused_library_source_reason
+from smartcrawl.run.library.result import Embedded, Integrity, LibraryResult
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
 
 _SOURCE = {

@@ -4,7 +4,7 @@ import os
 
 from smartcrawl.index.vectorstore.api import VectorStoreApi
 from smartcrawl.run import domain_store, embedded_items
-from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.run.library.maps import LibraryMaps
 from tests.commands.killed_push import observed
 
 if "PLACES" in os.environ:  # pytest imports every module for its doctests

@@ -5,7 +5,7 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.run.library_comparison import Difference, Pair, Pairs
+from smartcrawl.run.library.comparison import Difference, Pair, Pairs
 
 _KEYS = st.sampled_from(["a", "b", "c/d", "\udcff"])
 _VALUES = st.sampled_from(["", "1", "2", "3 4"])

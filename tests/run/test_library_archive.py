@@ -10,10 +10,13 @@ from zipfile import ZipFile
 import pytest
 
 from smartcrawl.model.exceptions import SourceError
-from smartcrawl.run import library_archive, library_snapshot
-from smartcrawl.run.library_archive import library_run_archives, write_library_run_archive
-from smartcrawl.run.library_report import LibraryReport
-from smartcrawl.run.library_snapshot import library_run_maps_snapshot
+from smartcrawl.run.library import archive as library_archive
+from smartcrawl.run.library.archive import (
+    library_run_archives,
+    library_run_maps_snapshot,
+    write_library_run_archive,
+)
+from smartcrawl.run.library.report import LibraryReport
 from tests.run.test_library_metadata import domain
 
 __all__ = ["domain"]
@@ -149,7 +152,7 @@ def test_maps_are_those_of_one_moment(report, domain, monkeypatch):
             changes.pop()
         return found
 
-    monkeypatch.setattr(library_snapshot.os, "open", replaced)
+    monkeypatch.setattr(library_archive.os, "open", replaced)
     assert library_run_maps_snapshot(domain) == {
         f"{TOP}/files_map.csv": b"new", f"{TOP}/vectorstore_map.csv": b"new"
     }  # fmt: skip

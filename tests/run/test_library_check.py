@@ -15,9 +15,9 @@ from smartcrawl.registry.database.databases import empty_registry_in_memory
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import library_rows
 from smartcrawl.registry.library.overlay import OverlaidFolder
-from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
-from smartcrawl.run.library_comparison import Difference, LibraryComparison
-from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.run.library.check import LibraryCheck, LibraryFindings
+from smartcrawl.run.library.comparison import Difference, LibraryComparison
+from smartcrawl.run.library.maps import LibraryMaps
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 DATE = 1_700_000_000_000_000

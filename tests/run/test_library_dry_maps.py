@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
-from smartcrawl.run.library_dry_maps import DryLibraryMaps, remove_dry_run_maps
+from smartcrawl.run.library.maps import DryLibraryMaps, remove_dry_run_maps
 from smartcrawl.sources.sharepoint.mapfiles import read_sharepoint_files_map
 from smartcrawl.sources.sharepoint.source import SharepointSource
 

@@ -8,8 +8,8 @@ import pytest
 
 from smartcrawl.model.exceptions import PushError, SourceError
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.run import library_metadata as module
-from smartcrawl.run.library_metadata import LibraryMetadata
+from smartcrawl.run.library import metadata as module
+from smartcrawl.run.library.metadata import LibraryMetadata
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
 from tests.sources.sharepoint.test_sharepoint_metadata import FILE, ROW
 

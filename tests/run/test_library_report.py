@@ -6,10 +6,9 @@ from typing import Any, cast
 import pytest
 
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SourceError
-from smartcrawl.run.library_check import LibraryFindings
-from smartcrawl.run.library_report import LibraryReport
-from smartcrawl.run.library_result import Embedded, Integrity, LibraryResult
-from smartcrawl.run.run import Run
+from smartcrawl.run.library.check import LibraryFindings
+from smartcrawl.run.library.report import LibraryReport
+from smartcrawl.run.library.result import Embedded, Integrity, LibraryResult
 from smartcrawl.sources.sharepoint.source import SharepointSource
 from tests.run.test_library_dry_maps import source
 
@@ -21,7 +20,7 @@ def report(mode: str = "incremental") -> LibraryReport:
     return LibraryReport(cast(Any, SimpleNamespace(domain_id="D")), "crawl", mode, "all")
 
 
-def run(no: int, **facts: Any) -> Run:
+def run(source: SharepointSource, no: int, **facts: Any) -> tuple[int, Any, Any]:
     """Return the run of a library that has ended."""
     result = {"complete": True, "reasons": [], "notes": [], "removed": 0, "withheld": 0}
     library = {"listed": 9, "added": 0, "changed": 0, "removed": 0, "downloaded": 0, "failed": 0,
@@ -30,13 +29,12 @@ def run(no: int, **facts: Any) -> Run:
     result |= {"visits": 9} | {name: facts[name] for name in facts if name in (*result, "visits")}
     library |= {name: facts[name] for name in facts if name in library}
     library["shelf"] = SimpleNamespace(refused=facts.get("refused", 0))
-    parts = {"opened": SimpleNamespace(no=no), "result": SimpleNamespace(**result)}
-    return cast(Run, SimpleNamespace(**parts, library=SimpleNamespace(**library)))
+    return no, SimpleNamespace(**result), SimpleNamespace(source=source, **library)
 
 
 def test_steps_add_up(source: SharepointSource):
     found = report("full")
-    found.add_run(source, run(7, added=2, changed=1, downloaded=3))
+    found.add_run(*run(source, 7, added=2, changed=1, downloaded=3))
     found.add(LibraryResult(source, processed=3, reasons=["note"]))
     found.add(LibraryResult(source, skipped=1, embedded=Embedded(uploaded=3, vector_store_id="v")))
 
@@ -61,7 +59,7 @@ def test_steps_add_up(source: SharepointSource):
 )  # fmt: skip
 def test_a_run_lacks_something(source: SharepointSource, facts: dict[str, Any], is_lacking: bool):
     found = report()
-    found.add_run(source, run(1, **facts))
+    found.add_run(*run(source, 1, **facts))
     assert found.is_lacking is is_lacking
     is_complete = facts.keys().isdisjoint({"complete", "failed", "refused"})
     assert found.sources["s"].complete is is_complete
@@ -70,13 +68,13 @@ def test_a_run_lacks_something(source: SharepointSource, facts: dict[str, Any], 
 def test_the_rest_of_a_paused_run_adds_to_its_beginning(source: SharepointSource):
     found, later = report(), report()
     found.add_run(
-        source, run(1, complete=False, reasons=["interrupted"], visits=5, added=3, failed=1)
+        *run(source, 1, complete=False, reasons=["interrupted"], visits=5, added=3, failed=1)
     )
     assert found.sources["s"].unchanged == 1  # of five that it came to
 
     later.restore([*found.saved(), {**found.saved()[0], "source_id": "forgotten"}], [source])
     assert later.sources == found.sources
-    later.add_run(source, run(2, added=2, changed=1, visits=9, removed=1))
+    later.add_run(*run(source, 2, added=2, changed=1, visits=9, removed=1))
 
     one = later.sources["s"]
     assert (one.complete, one.reasons, one.runs, one.failed) == (True, [], [1, 2], 0)
@@ -96,7 +94,7 @@ def test_a_step_does_not_make_an_earlier_one_complete(source: SharepointSource):
 
 def test_a_source_that_lacks_its_map_comes_whole(source: SharepointSource):
     found = report()
-    found.add_run(source, run(1, findings=LibraryFindings(falls_back=True)))
+    found.add_run(*run(source, 1, findings=LibraryFindings(falls_back=True)))
     assert found.sources["s"].mode == "full"
     found.sources.clear()
     found.add(LibraryResult(source, "full"))

@@ -38,7 +38,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.registry.library.drive import StoredDrive
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.library import RunLibrary
+from smartcrawl.run.library.files import RunLibrary
 from smartcrawl.run.run import Run
 from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.sharepoint.access import (

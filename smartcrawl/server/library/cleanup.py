@@ -14,8 +14,8 @@ from pydantic import Field
 
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError, SourceError
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.run.library_metadata import LibraryMetadata, MetadataResult
-from smartcrawl.run.library_store import StoreAbsentError, run_attached_file_ids
+from smartcrawl.run.library.metadata import LibraryMetadata, MetadataResult
+from smartcrawl.run.library.store import StoreAbsentError, run_attached_file_ids
 from smartcrawl.server.answer import Answer
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import Query, json_response, refuse_repeated_parameter

@@ -17,7 +17,7 @@ from smartcrawl.model.exceptions import RegistryError, SourceError
 from smartcrawl.model.json_integer import Between, JsonInteger
 from smartcrawl.model.library import SourceType
 from smartcrawl.registry.connection import Connection
-from smartcrawl.run.library_store import run_domain_store_is_gone
+from smartcrawl.run.library.store import run_domain_store_is_gone
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import (
     Query,

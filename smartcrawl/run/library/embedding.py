@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 
-from smartcrawl.index.vectorstore.ports import Pushed
+from smartcrawl.index.vectorstore.ports import Pushed, StoredFile
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.library.embedding import embed_failure_rows
 from smartcrawl.registry.library.items import library_rows
-from smartcrawl.run.embedded_items import EmbeddedItems
-from smartcrawl.run.library_maps import LibraryMaps, run_embed_errors, run_embedded_files
-from smartcrawl.run.library_metadata import LibraryMetadata
-from smartcrawl.run.library_result import Embedded, LibraryResult
-from smartcrawl.run.library_steps import LibraryStep
+from smartcrawl.run.library.embedded_items import EmbeddedItems
+from smartcrawl.run.library.maps import LibraryMaps
+from smartcrawl.run.library.metadata import LibraryMetadata
+from smartcrawl.run.library.result import Embedded, LibraryResult
+from smartcrawl.run.library.steps import LibraryStep
 from smartcrawl.run.pushing import run_left_uploads_in_words, run_push_key
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.maptext import SECOND, sharepoint_map_time
@@ -190,3 +191,19 @@ class LibraryEmbed(LibraryStep):
             skipped=len(items.skipped),
             embedded=embedded,
         )
+
+
+def run_embedded_files(files: Iterable[StoredFile], store: str) -> dict[int, EmbeddedFile]:
+    """Return the completed files of a store as its map has them, by record.no."""
+    return {
+        file.version.no: EmbeddedFile(
+            file.file, store, file.uploaded_at or file.embedded_at, file.embedded_at
+        )
+        for file in files
+        if file.file is not None
+    }
+
+
+def run_embed_errors(connection: Connection, source: int) -> dict[int, str]:
+    """Return why items of a source could not be embedded, by record.no."""
+    return {no: failure.error for no, failure in embed_failure_rows(connection, source).items()}

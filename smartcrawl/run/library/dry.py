@@ -30,19 +30,18 @@ from smartcrawl.reports.entries import reported_fingerprint
 from smartcrawl.reports.listed_walk import ListedWalkReport
 from smartcrawl.reports.plan import plan_guard_withholds
 from smartcrawl.rules.model import Mode, Standing, Word
-from smartcrawl.run.library import (
+from smartcrawl.run.library.check import LibraryCheck, LibraryFindings
+from smartcrawl.run.library.comparison import LibraryComparison
+from smartcrawl.run.library.files import (
     ItemChange,
     library_run_barred_folder,
     library_run_converted_item,
     library_run_has_file,
     library_run_item_change,
 )
-from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
-from smartcrawl.run.library_comparison import LibraryComparison
-from smartcrawl.run.library_dry_maps import DryLibraryMaps
-from smartcrawl.run.library_maps import LibraryMaps
-from smartcrawl.run.library_places import LibraryPlaces
-from smartcrawl.run.library_result import FULL, LibraryResult
+from smartcrawl.run.library.maps import DryLibraryMaps, LibraryMaps
+from smartcrawl.run.library.places import LibraryPlaces
+from smartcrawl.run.library.result import FULL, LibraryResult
 from smartcrawl.run.listed_comparison import (
     JudgedShortfall,
     ListedComparison,

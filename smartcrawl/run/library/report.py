@@ -10,9 +10,10 @@ from typing import Any, Final
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
 from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.registry.library.shortfall import TRIMMED
+from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.rules.run_orders import INTERRUPTED, ORDER_REASONS
-from smartcrawl.run.library_result import FULL, LibraryResult
-from smartcrawl.run.run import Run
+from smartcrawl.run.library.files import RunLibrary
+from smartcrawl.run.library.result import FULL, LibraryResult
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
@@ -73,21 +74,19 @@ class LibraryReport:
         self.is_lacking |= is_lacking or not result.complete
         self.is_lacking |= bool(result.failed or result.withheld)
 
-    def add_run(self, source: SharepointSource, run: Run) -> None:
-        """Note the run of a source; the rest of a run that was paused adds to its beginning."""
-        result, library = run.result, run.library
-        assert result is not None, "it ended"
-        assert library is not None, "it is a library"
+    def add_run(self, number: int, result: RunResult, library: RunLibrary) -> None:
+        """Note a run; the rest of one that was paused adds to its beginning."""
+        source = library.source
         before = self.sources.pop(source.source_id, LibraryResult(source))
         integrity = library.findings.integrity
-        failed = library_run_failed_items(run)
+        failed = library.failed + library.shelf.refused
         trimmed = [note for note in result.notes if note.startswith(f"{TRIMMED}:")]
         found = replace(
             before,
             mode=FULL if library.findings.falls_back else self.mode,
             complete=result.complete and not failed,
             reasons=[*result.reasons, *trimmed, *library.reasons],
-            runs=[*before.runs, run.opened.no],
+            runs=[*before.runs, number],
             adopted=before.adopted + library.adopted,
             requests=before.requests + library.requests,
             downloaded=before.downloaded + library.downloaded,
@@ -139,11 +138,6 @@ class LibraryReport:
             for found, shown in zip(self.sources.values(), known["sources"], strict=True):
                 shown["adopted"] = found.adopted
         return known | ({"report": self.archive} if self.archive else {})
-
-
-def library_run_failed_items(run: Run) -> int:
-    """Return the number of items that a run could not have."""
-    return 0 if run.library is None else run.library.failed + run.library.shelf.refused
 
 
 def paused_library_source_reason(error: SmartcrawlError) -> str:

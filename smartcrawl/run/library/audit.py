@@ -4,34 +4,58 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from itertools import islice
 from tempfile import TemporaryFile
 from typing import Any, Final, Self
 
+from smartcrawl.index.vectorstore.ports import (
+    HASH,
+    ITEM,
+    FileStatus,
+    ItemVersion,
+    ListedFile,
+    StoredFile,
+    vector_store_attribute,
+)
+from smartcrawl.index.vectorstore.rows import (
+    completed_store_files,
+    store_files_by_id,
+    vector_store_files_to_leave,
+    vector_store_number,
+)
 from smartcrawl.model.exceptions import PushError, SmartcrawlError
+from smartcrawl.model.library import LibraryRow
 from smartcrawl.model.options import Options
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
-from smartcrawl.run.domain_store import run_domain_store_of_name
-from smartcrawl.run.library_comparison import (
+from smartcrawl.registry.library.items import library_rows_of
+from smartcrawl.run.library.comparison import (
     OTHER_BYTES,
     Difference,
     LibraryComparison,
     LibraryDifference,
     Pairs,
     Place,
-    StoreComparison,
 )
-from smartcrawl.run.library_embed import LibraryEmbed
-from smartcrawl.run.library_steps import LibraryStep
+from smartcrawl.run.library.embedded_items import EmbeddedItems
+from smartcrawl.run.library.embedding import LibraryEmbed, run_embed_errors, run_embedded_files
+from smartcrawl.run.library.maps import run_rows_of_vectorstore_map
+from smartcrawl.run.library.steps import LibraryStep
+from smartcrawl.run.library.store import run_domain_store_of_name
 from smartcrawl.run.pushing import run_push_key
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.metadata import sharepoint_metadata_file_id
 from smartcrawl.sources.sharepoint.metadata_stream import streamed_sharepoint_metadata
 from smartcrawl.sources.sharepoint.source import SharepointSource
+from smartcrawl.sources.sharepoint.vectorstore_map import EmbeddedFile, VectorstoreMapRow
 
+_NOT_NOTED: Final = "it is to be removed from the store, whose list lacks it"
+_LEAVING: Final = "it is to be removed from the store"
+_COMPLETED: Final = "completed"
+_BATCH: Final = 500  #: items of one look-up
 _NUMBER: Final = "SELECT no FROM source WHERE name = ?"
 
 Tick = Callable[[int], None]  #: takes a number of items that were compared just now
@@ -78,6 +102,109 @@ class DomainFindings:
     def agree(self) -> bool:
         """Whether everything was compared, and no difference was found."""
         return not (self.total() or self.reasons)
+
+
+class StoreComparison:
+    """Compares the items of one source with a store, whose list comes page by page."""
+
+    def __init__(
+        self, connection: Connection, comparison: LibraryComparison, store: VectorStoreOptions
+    ) -> None:
+        self._connection, self._comparison = connection, comparison
+        self._items = items = EmbeddedItems(
+            connection, comparison.source, comparison.no, comparison.folder,
+            is_full=False, is_dry=True,
+        )  # fmt: skip
+        #: Its number in the registry; None: the registry does not know it.
+        self._store = store_no = vector_store_number(connection, store.url, store.store)
+        self._pairs = Pairs()
+        self._leaving: set[str | None] = set()
+        if store_no is not None:
+            rows = vector_store_files_to_leave(connection, store_no, items.source_no)
+            self._leaving = {file.file for file in rows}
+
+    def close(self) -> None:
+        """Remove the temporary file."""
+        self._pairs.close()
+
+    def expect(self) -> None:
+        """Add the items that the store is to have, and those whose files may stay."""
+        for version in self._items.versions():
+            self._pairs.expect(vector_store_attribute(version.url), _value(version), version.url)
+        kept = iter(self._items.kept())
+        while numbers := list(islice(kept, _BATCH)):
+            for row in library_rows_of(self._connection, numbers).values():
+                self._pairs.expect(vector_store_attribute(row.unique_id), None, is_needed=False)
+
+    def find(self, page: Sequence[ListedFile]) -> None:
+        """Add those files of a page of the list that are ours."""
+        known: dict[str | None, StoredFile] = {}
+        if self._store is not None:
+            ids = [file.id for file in page]
+            known = store_files_by_id(self._connection, self._store, self._items.source_no, ids)
+        for file in page:
+            row = known.get(file.id)
+            if row is not None:
+                self._leaving.discard(file.id)
+                key, value = vector_store_attribute(row.version.url), _value(row.version)
+                if row.status is FileStatus.LEAVING:
+                    value = _LEAVING
+            elif file.has(self._items.marks):
+                key, value = file.attributes.get(ITEM, ""), file.attributes.get(HASH, "")
+                expected = self._pairs.expected(key)
+                if expected is not None and expected.startswith(f"{value} "):
+                    value = expected
+                elif not (self._items.knows_all or self._pairs.is_expected(key)):
+                    continue
+            else:
+                continue
+            if file.status != _COMPLETED:
+                value = file.status
+            self._pairs.find(key, value, f"{key} ({file.id})")
+
+    def differences(self) -> Iterator[LibraryDifference]:
+        """Yield the differences; the list was read to its end."""
+        for pair in self._pairs.differences():
+            detail = pair.value if " " not in pair.value or pair.value == _LEAVING else ""
+            if pair.difference is Difference.CHANGED:
+                detail = detail or "another version"
+            elif pair.difference is Difference.SURPLUS:
+                detail = detail or "no item is to have it"
+            yield self._comparison.found(Place.VECTOR_STORE, pair.difference, pair.name, detail)
+        for file in sorted(filter(None, self._leaving)):
+            yield self._comparison.found(Place.VECTOR_STORE, Difference.SURPLUS, file, _NOT_NOTED)
+
+
+def _value(version: ItemVersion) -> str:
+    return f"{version.hash.hex()} {version.facts.hex()}"
+
+
+def _vectorstore_map(
+    connection: Connection, comparison: LibraryComparison, store: VectorStoreOptions
+) -> Iterator[LibraryDifference]:
+    """Compare ``vectorstore_map.csv`` with the files that the registry knows (R3-52)."""
+    errors = run_embed_errors(connection, comparison.no)
+    rows = (
+        row
+        for batch in comparison.batches()
+        for row in run_rows_of_vectorstore_map(
+            batch, _embedded(connection, comparison.no, store, batch), errors, comparison.prefix
+        )
+    )
+    name = CRAWLER_HARDCODED_CONFIG.VECTOR_STORE_MAP_CSV
+    return comparison.map(Place.VECTORSTORE_MAP, name, VectorstoreMapRow, rows)
+
+
+def _embedded(
+    connection: Connection, source_no: int, store: VectorStoreOptions, rows: Sequence[LibraryRow]
+) -> Mapping[int, EmbeddedFile]:
+    """Return the completed files of some items, by record.no."""
+    number = vector_store_number(connection, store.url, store.store)
+    if number is None:
+        return {}
+    numbers = [row.no for row in rows]
+    files = completed_store_files(connection, number, source_no, numbers)
+    return run_embedded_files(files.values(), store.store)
 
 
 class DomainAudit:
@@ -139,7 +266,7 @@ class DomainAudit:
             except SmartcrawlError as error:
                 findings.reasons.append(f"the vector store was not compared: {error}")
             for each in sources:
-                findings.add_all(each.vectorstore_map(store))
+                findings.add_all(_vectorstore_map(self._connection, each, store))
             findings.add_all(self._metadata(sources, store))
         return findings
 
@@ -201,7 +328,7 @@ class DomainAudit:
         with Pairs() as pairs:
             for each in sources:
                 for rows in each.batches():
-                    for file in each.embedded(store, rows).values():
+                    for file in _embedded(self._connection, each.no, store, rows).values():
                         pairs.expect(file.file, each.source.source_id)
             try:
                 for entry in streamed_sharepoint_metadata(self.domain.path.with_name(name)):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum, auto
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from smartcrawl.extract.library.conversion import (
+    csv_row_of_library_list,
     extract_library_content,
     extract_original_content,
 )
+from smartcrawl.extract.library.lists import ListColumn, ListRow, csv_list, read_csv_of_list
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
@@ -26,18 +28,16 @@ from smartcrawl.registry.library.items import (
     lost_library_row_paths,
     place_library_rows,
 )
-from smartcrawl.registry.library.shelf import LibraryShelf, library_row_staged_path
+from smartcrawl.registry.library.shelf import INCOMING, LibraryShelf, library_row_staged_path
 from smartcrawl.registry.library.stored_items import StoredItems
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.library import is_changed
-from smartcrawl.run.library_batches import RetryBatches
-from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
-from smartcrawl.run.library_csv import ListOriginal
-from smartcrawl.run.library_dry_maps import remove_dry_run_maps
-from smartcrawl.run.library_maps import LibraryMaps
-from smartcrawl.run.library_places import LibraryPlaces
-from smartcrawl.run.library_result import MOST_LIBRARY_REASONS
+from smartcrawl.run.library.check import LibraryCheck, LibraryFindings
+from smartcrawl.run.library.maps import LibraryMaps, remove_dry_run_maps
+from smartcrawl.run.library.places import LibraryPlaces
+from smartcrawl.run.library.result import MOST_LIBRARY_REASONS
+from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
 from smartcrawl.sources.sharepoint.paths import sharepoint_list_path
@@ -366,3 +366,88 @@ def library_run_barred_folder(root: Path, error: OSError) -> RegistryError:
         f"{place} cannot be used ({error.strerror}): it must be a folder or a file of {root}"
         " that this user may write, and no link"
     )
+
+
+class RetryBatches:
+    """The items that failed in this batch, for the next one; the last batch keeps none."""
+
+    def __init__(self, most: int) -> None:
+        """``most``: batches, the first one included."""
+        self._left = most - 1
+        self._failed: dict[int, Entry] = {}  #: by record.no
+
+    def keep(self, number: int, entry: Entry) -> bool:
+        """Keep a failed item for the next batch; return False if there is none."""
+        if self._left > 0:
+            self._failed[number] = entry
+        return self._left > 0
+
+    def begin_next(self) -> dict[int, Entry]:
+        """Return the items of the next batch; without any, no batch begins."""
+        items, self._failed = self._failed, {}
+        self._left -= bool(items)
+        return items
+
+
+class ListOriginal:
+    """The rows of a list, collected while it is listed."""
+
+    def __init__(self, folder: LibraryFolder, path: str) -> None:
+        """``path``: of the CSV, below the folder of the source."""
+        self._folder = folder
+        self._path = path
+        self._columns: list[ListColumn] = []
+        self._rows: dict[int, ListRow] = {}
+        self._modified = 0
+
+    def add(self, item: LibraryItem) -> None:
+        """Add an item of the listing.
+
+        Raises:
+            ValueError: its content is not that of a list item.
+        """
+        if item.content is None:
+            raise ValueError(f"{item.url} has no content of a list item")
+        self._columns, row = csv_row_of_library_list(item.content)
+        self._rows[item.listitem_id] = row
+        self._modified = max(self._modified, item.last_modified)
+
+    def write(self, stored: Iterable[LibraryRow]) -> None:
+        """Write the CSV, rows by ID, unless it is on disk as it is.
+
+        ``stored`` items that the listing lacks keep their rows: their removal is not decided, or
+        is withheld. The CSV is written beside its place and renamed, so that readers see the old
+        or the new one. Its date is the latest of its items.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        before = self._before()
+        rows, modified = dict(self._rows), self._modified
+        for item in stored:
+            if item.listitem_id not in rows and item.listitem_id in before:
+                rows[item.listitem_id] = before[item.listitem_id]
+                modified = max(modified, item.last_modified)
+        columns = self._columns
+        if rows and not columns:
+            titles = next(iter(rows.values())).cells
+            columns = [ListColumn(title, title, "") for title in titles]
+        body = csv_list(columns, (rows[no] for no in sorted(rows)))
+        if self._is_written(body, modified):
+            return
+        aside = f"{INCOMING}/{self._path.rpartition('/')[2]}"
+        self._folder.write(aside, body, modified)
+        self._folder.rename(aside, self._path)
+
+    def _before(self) -> dict[int, ListRow]:
+        """Return the rows of the CSV on disk by ID; none if it is damaged."""
+        try:
+            return {row.id: row for row in read_csv_of_list(self._folder.read(self._path))}
+        except (OSError, ValueError):
+            return {}
+
+    def _is_written(self, body: bytes, modified: int) -> bool:
+        return (
+            self._folder.facts(self._path) == (len(body), modified)
+            and self._folder.read(self._path) == body
+        )

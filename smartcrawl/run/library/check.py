@@ -19,9 +19,9 @@ from smartcrawl.registry.library.items import (
 )
 from smartcrawl.registry.library.shelf import KEPT
 from smartcrawl.rules.library import LackingFile, decide_library_corrections
-from smartcrawl.run.library_comparison import Difference, LibraryComparison, Pair
-from smartcrawl.run.library_maps import LibraryMaps
-from smartcrawl.run.library_result import Integrity
+from smartcrawl.run.library.comparison import Difference, LibraryComparison, Pair
+from smartcrawl.run.library.maps import LibraryMaps
+from smartcrawl.run.library.result import Integrity
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _BATCH = 500  #: items of one look-up

@@ -6,45 +6,23 @@ Source: R3-131 to R3-139, R3-52, R3-141, and docs/libraries.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from enum import StrEnum
 from hashlib import file_digest, sha256
-from itertools import islice
 from typing import Any, Final, NamedTuple, Self
 
 import apsw
 
-from smartcrawl.index.vectorstore.ports import (
-    HASH,
-    ITEM,
-    FileStatus,
-    ItemVersion,
-    ListedFile,
-    StoredFile,
-    vector_store_attribute,
-)
-from smartcrawl.index.vectorstore.rows import (
-    completed_store_files,
-    store_files_by_id,
-    vector_store_files_to_leave,
-    vector_store_number,
-)
 from smartcrawl.model.library import LibraryRow, SourceType
-from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
     library_body_hash_rows,
     library_row_batches,
-    library_rows_of,
 )
-from smartcrawl.run.embedded_items import EmbeddedItems
-from smartcrawl.run.library_maps import (
-    run_embed_errors,
-    run_embedded_files,
+from smartcrawl.run.library.maps import (
     run_row_of_files_map,
-    run_rows_of_vectorstore_map,
 )
 from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
@@ -60,7 +38,6 @@ from smartcrawl.sources.sharepoint.paths import (
     source_path,
 )
 from smartcrawl.sources.sharepoint.source import SharepointSource
-from smartcrawl.sources.sharepoint.vectorstore_map import EmbeddedFile, VectorstoreMapRow
 
 _CONFIG: Final = CRAWLER_HARDCODED_CONFIG
 _ORIGINALS: Final = f"{_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER}/"
@@ -68,9 +45,6 @@ _EMBEDDED: Final = f"{_CONFIG.PERSISTENT_STORAGE_PATH_EMBEDDED_SUBFOLDER}/"
 _FAILED: Final = f"{_CONFIG.PERSISTENT_STORAGE_PATH_FAILED_SUBFOLDER}/"
 _BATCH: Final = 500  #: items of one look-up, or rows of one statement
 OTHER_BYTES: Final = "other bytes than were downloaded"  #: detail of a difference
-_COMPLETED: Final = "completed"
-_LEAVING: Final = "it is to be removed from the store"
-_NOT_NOTED: Final = "it is to be removed from the store, whose list lacks it"
 _SOME: Final = "some"  #: value of a file whose bytes may be any
 _EMPTY: Final = "empty"  #: value of a file that has none, and was to have some
 
@@ -241,7 +215,7 @@ class LibraryComparison:
             self.list = sharepoint_list_path(source.source_id)
         self._tops = (_EMBEDDED,) if self.has_files else (_EMBEDDED, _ORIGINALS)
         self._connection = connection
-        self._prefix = source_path(source.domain, source.source_type, source.source_id) + "/"
+        self.prefix = source_path(source.domain, source.source_type, source.source_id) + "/"
 
     def batches(self) -> Iterator[list[LibraryRow]]:
         """Yield the items, some at a time."""
@@ -377,39 +351,13 @@ class LibraryComparison:
 
     def files_map(self) -> Iterator[LibraryDifference]:
         """Compare ``files_map.csv`` with the items, cell by cell (R3-51)."""
-        rows = (
-            run_row_of_files_map(row, self._prefix) for batch in self.batches() for row in batch
-        )
-        return self._map(Place.FILES_MAP, _CONFIG.FILE_MAP_CSV, FilesMapRow, rows)
+        rows = (run_row_of_files_map(row, self.prefix) for batch in self.batches() for row in batch)
+        return self.map(Place.FILES_MAP, _CONFIG.FILE_MAP_CSV, FilesMapRow, rows)
 
-    def vectorstore_map(self, store: VectorStoreOptions) -> Iterator[LibraryDifference]:
-        """Compare ``vectorstore_map.csv`` with the files that the registry knows (R3-52)."""
-        errors = run_embed_errors(self._connection, self.no)
-        rows = (
-            row
-            for batch in self.batches()
-            for row in run_rows_of_vectorstore_map(
-                batch, self.embedded(store, batch), errors, self._prefix
-            )
-        )
-        return self._map(
-            Place.VECTORSTORE_MAP, _CONFIG.VECTOR_STORE_MAP_CSV, VectorstoreMapRow, rows
-        )
-
-    def embedded(
-        self, store: VectorStoreOptions, rows: Sequence[LibraryRow]
-    ) -> Mapping[int, EmbeddedFile]:
-        """Return the completed files of some items, by record.no."""
-        number = vector_store_number(self._connection, store.url, store.store)
-        if number is None:
-            return {}
-        numbers = [row.no for row in rows]
-        files = completed_store_files(self._connection, number, self.no, numbers)
-        return run_embedded_files(files.values(), store.store)
-
-    def _map(
+    def map(
         self, place: Place, name: str, kind: type[NamedTuple], rows: Iterable[tuple[Cell, ...]]
     ) -> Iterator[LibraryDifference]:
+        """Compare a map with the rows that it is to have."""
         column = kind._fields.index("sharepoint_unique_file_id")
         with Pairs() as pairs:
             has_rows = False
@@ -452,78 +400,3 @@ class LibraryComparison:
 
 def _digest(cells: Iterable[Cell]) -> str:
     return sha256(sharepoint_map_line(cells)).hexdigest()
-
-
-class StoreComparison:
-    """Compares the items of one source with a store, whose list comes page by page."""
-
-    def __init__(
-        self, connection: Connection, comparison: LibraryComparison, store: VectorStoreOptions
-    ) -> None:
-        self._connection, self._comparison = connection, comparison
-        self._items = items = EmbeddedItems(
-            connection, comparison.source, comparison.no, comparison.folder,
-            is_full=False, is_dry=True,
-        )  # fmt: skip
-        #: Its number in the registry; None: the registry does not know it.
-        self._store = store_no = vector_store_number(connection, store.url, store.store)
-        self._pairs = Pairs()
-        self._leaving: set[str | None] = set()
-        if store_no is not None:
-            rows = vector_store_files_to_leave(connection, store_no, items.source_no)
-            self._leaving = {file.file for file in rows}
-
-    def close(self) -> None:
-        """Remove the temporary file."""
-        self._pairs.close()
-
-    def expect(self) -> None:
-        """Add the items that the store is to have, and those whose files may stay."""
-        for version in self._items.versions():
-            self._pairs.expect(vector_store_attribute(version.url), _value(version), version.url)
-        kept = iter(self._items.kept())
-        while numbers := list(islice(kept, _BATCH)):
-            for row in library_rows_of(self._connection, numbers).values():
-                self._pairs.expect(vector_store_attribute(row.unique_id), None, is_needed=False)
-
-    def find(self, page: Sequence[ListedFile]) -> None:
-        """Add those files of a page of the list that are ours."""
-        known: dict[str | None, StoredFile] = {}
-        if self._store is not None:
-            ids = [file.id for file in page]
-            known = store_files_by_id(self._connection, self._store, self._items.source_no, ids)
-        for file in page:
-            row = known.get(file.id)
-            if row is not None:
-                self._leaving.discard(file.id)
-                key, value = vector_store_attribute(row.version.url), _value(row.version)
-                if row.status is FileStatus.LEAVING:
-                    value = _LEAVING
-            elif file.has(self._items.marks):
-                key, value = file.attributes.get(ITEM, ""), file.attributes.get(HASH, "")
-                expected = self._pairs.expected(key)
-                if expected is not None and expected.startswith(f"{value} "):
-                    value = expected
-                elif not (self._items.knows_all or self._pairs.is_expected(key)):
-                    continue
-            else:
-                continue
-            if file.status != _COMPLETED:
-                value = file.status
-            self._pairs.find(key, value, f"{key} ({file.id})")
-
-    def differences(self) -> Iterator[LibraryDifference]:
-        """Yield the differences; the list was read to its end."""
-        for pair in self._pairs.differences():
-            detail = pair.value if " " not in pair.value or pair.value == _LEAVING else ""
-            if pair.difference is Difference.CHANGED:
-                detail = detail or "another version"
-            elif pair.difference is Difference.SURPLUS:
-                detail = detail or "no item is to have it"
-            yield self._comparison.found(Place.VECTOR_STORE, pair.difference, pair.name, detail)
-        for file in sorted(filter(None, self._leaving)):
-            yield self._comparison.found(Place.VECTOR_STORE, Difference.SURPLUS, file, _NOT_NOTED)
-
-
-def _value(version: ItemVersion) -> str:
-    return f"{version.hash.hex()} {version.facts.hex()}"

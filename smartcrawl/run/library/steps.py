@@ -22,9 +22,9 @@ from smartcrawl.registry.library.items import (
     store_processed_rows,
 )
 from smartcrawl.registry.library.overlay import OverlaidFolder
-from smartcrawl.run.library_check import LibraryCheck
-from smartcrawl.run.library_maps import LibraryMaps
-from smartcrawl.run.library_result import LibraryResult
+from smartcrawl.run.library.check import LibraryCheck
+from smartcrawl.run.library.maps import LibraryMaps
+from smartcrawl.run.library.result import LibraryResult
 from smartcrawl.sources.sharepoint.access import list_item_url
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import (
