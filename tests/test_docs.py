@@ -27,7 +27,7 @@ from smartcrawl.reports.export_texts import exported_chunks, exported_page_row
 from smartcrawl.reports.exported_pages import ExportedPage
 from smartcrawl.reports.status import STATUS_KEYS
 from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS
-from smartcrawl.rules import chains, http, traps
+from smartcrawl.rules import http, traps
 from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
 from smartcrawl.run import links as run_links
 from smartcrawl.run.opening import ARGUMENTS, FILES_ARGUMENTS
@@ -443,7 +443,7 @@ FIXED = {
     "segments of a path": traps.MAX_SEGMENTS,
     "parameters of a query": traps.MAX_PARAMETERS,
     "years that a calendar is followed into the future": traps.MAX_YEARS_AHEAD,
-    "pages in a row of an endless list or calendar that bring nothing new": chains.MOST_ALIKE,
+    "pages in a row of an endless list or calendar that bring nothing new": traps.MOST_ALIKE,
     "session ids under which a run requests one page": signature(traps.TrapBudget)
     .parameters["per_session"]
     .default,

@@ -181,7 +181,7 @@ def test_each_folder_is_named_with_what_was_left_of_it():
 
 
 def test_a_change_calls_for_the_long_tests_of_its_room():
-    assert called_for(["CHANGELOG.md", "smartcrawl/rules/chains.py"]) == []
+    assert called_for(["CHANGELOG.md", "smartcrawl/rules/traps.py"]) == []
     assert called_for(["smartcrawl/index/elasticsearch/finding.py", "tests/run/test_run.py"]) == [
         *LONG_FORMS["smartcrawl/index/elasticsearch/"], "tests/run/test_run.py",
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
 from smartcrawl.index.embedding.waiting import Waiting
 from smartcrawl.model.embedder_options import ON_THIS_MACHINE, EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderAwayError, EmbedderError
-from smartcrawl.rules.embedders import Answering
+from smartcrawl.rules.vectors import Answering
 
 SECONDS: Final = 2.0  #: that a server has to answer a question
 _MOST_OPEN: Final = 2  #: embedders that stay open: the former one and that of the settings

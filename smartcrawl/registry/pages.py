@@ -9,7 +9,7 @@ from smartcrawl.model.pages import ListedRecord, Page, PageRecord, PageState
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.registry.spellings import stored_spellings
-from smartcrawl.rules.changes import FAULTS_OF_BYTES
+from smartcrawl.rules.files import FAULTS_OF_BYTES
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing, Status, Word
 from smartcrawl.rules.moves import canonical_after_moves

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.rules.simulate import Life
+from smartcrawl.rules.schedule import Life
 
 _RUNS = """
 SELECT started_at, complete, due FROM run WHERE source = ? ORDER BY started_at, no

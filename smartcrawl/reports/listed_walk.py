@@ -15,7 +15,7 @@ from smartcrawl.registry.pages import PageReader, unread_etag_sql
 from smartcrawl.registry.removal.emptied import emptied_library_problem, emptied_root_problem
 from smartcrawl.reports.entries import ReportedRecord
 from smartcrawl.reports.walk import WalkReport
-from smartcrawl.rules.changes import Check
+from smartcrawl.rules.files import Check
 from smartcrawl.rules.model import Extraction, Status
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import EXTRACTION_VERSION

@@ -11,9 +11,9 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.chart import Dot, scatter_chart
 from smartcrawl.reports.history import PastRun, page_life_report, run_history_report
-from smartcrawl.rules.schedule import Schedule
-from smartcrawl.rules.simulate import (
+from smartcrawl.rules.schedule import (
     Replay,
+    Schedule,
     fixed_schedule,
     simulate_schedules,
     simulated_pace,

@@ -16,11 +16,10 @@ from smartcrawl.registry.pack import (
     unpack_stored_numbers,
 )
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.rules.chains import ENDLESS, Chains, chain_of_url
 from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.http import RedirectLimit
 from smartcrawl.rules.model import Outcome, Standing
-from smartcrawl.rules.traps import Trap
+from smartcrawl.rules.traps import ENDLESS, Chains, Trap, chain_of_url
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.beyond import BeyondDepth

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from smartcrawl.model.pages import ListedRecord
 from smartcrawl.registry.library.shortfall import Shortfall
-from smartcrawl.rules.changes import Check
+from smartcrawl.rules.files import Check
 from smartcrawl.sources.listing.entries import Entry, source_entry_check
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.rules.chains import ENDLESS, MOST_ALIKE, chain_of_url, chain_pattern
 from smartcrawl.rules.seal import DEPTH_LEFT
-from smartcrawl.rules.traps import Trap
+from smartcrawl.rules.traps import ENDLESS, MOST_ALIKE, Trap, chain_of_url, chain_pattern
 
 logger = logging.getLogger(__name__)
 

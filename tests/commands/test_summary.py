@@ -13,10 +13,10 @@ from smartcrawl.registry.library.shortfall import TRIMMED
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, REMEDIES, reported_remedy
 from smartcrawl.rules.absence import Policy
-from smartcrawl.rules.chains import ENDLESS
 from smartcrawl.rules.model import Fault, RunOrder, Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import Evidence, reasons_against_seal
+from smartcrawl.rules.traps import ENDLESS
 from smartcrawl.run.batches import RunCounters
 from smartcrawl.sources.kinds import FILES, SITE, Kind
 

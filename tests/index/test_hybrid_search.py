@@ -37,8 +37,8 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
-from smartcrawl.rules.fusion import fuse
 from smartcrawl.rules.model import Outcome
+from smartcrawl.rules.vectors import fuse
 from smartcrawl.server.stores import READING
 from tests.choices import options
 from tests.index.embedding.embeddings_server import (

@@ -2,7 +2,7 @@
 
 from smartcrawl.reports.history import PastRun, page_life_report, run_history_report
 from smartcrawl.rules.model import Outcome
-from smartcrawl.rules.simulate import Life
+from smartcrawl.rules.schedule import Life
 from tests.registry.build import LATER, LONG, NOW, Desk
 
 A, B = "https://a.example/a", "https://a.example/b"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.rules.embedders import Answering, has_same_model
+from smartcrawl.rules.vectors import Answering, has_same_model
 
 A, B = "http://a.example/v1", "http://b.example/v1"
 

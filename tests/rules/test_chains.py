@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules import chains
-from smartcrawl.rules.chains import MOST_ALIKE, Chains, chain_of_url, chain_pattern
+from smartcrawl.rules import traps
+from smartcrawl.rules.traps import MOST_ALIKE, Chains, chain_of_url, chain_pattern
 from tests.rules.manual import table
 
 LIST = "https://a.example/list?page=0"
@@ -59,7 +59,7 @@ def test_the_pattern_leaves_out_this_page_and_those_after_it(first, other):
 )
 def test_a_pattern_can_be_read(url, pattern):
     assert chain_pattern(url) == pattern
-    assert chains.ENDLESS == "endless"
+    assert traps.ENDLESS == "endless"
 
 
 @pytest.mark.parametrize("path", ["/e?month=1989-12", "/a/1/2/", "/page/007", "/page/0"])
@@ -130,7 +130,7 @@ def test_chains_do_not_mix_and_what_is_no_chain_has_no_end():
 
 
 def test_the_oldest_of_many_chains_are_forgotten():
-    assert chains.MAX_CHAINS == 65_536
+    assert traps.MAX_CHAINS == 65_536
     found = Chains(most=2)
     number = 0
     for chain, times in (("x", 19), ("y", 19), ("z", 1), ("y", 1), ("x", 1)):

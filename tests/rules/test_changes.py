@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.changes import (
-    FAULTS_OF_BYTES,
-    LARGE,
-    Check,
-    Properties,
-    decide_change_check,
-)
+from smartcrawl.rules.files import FAULTS_OF_BYTES, LARGE, Check, Properties, decide_change_check
 from smartcrawl.rules.model import Outcome
 
 MON, TUE = "2026-01-05T10:00:00Z", "2026-01-06T10:00:00Z"

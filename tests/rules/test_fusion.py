@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.fusion import RANK_CONSTANT, fuse, keep_places
+from smartcrawl.rules.vectors import RANK_CONSTANT, fuse, keep_places
 
 LISTS = st.lists(st.lists(st.integers(0, 12), unique=True, max_size=10), max_size=4)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules import renames
-from smartcrawl.rules.renames import NO_BYTES, FileRecord, renamed_records
+from smartcrawl.rules import files as renames
+from smartcrawl.rules.files import NO_BYTES, FileRecord, renamed_records
 from tests.rules.manual import table
 
 MANY = 10_000

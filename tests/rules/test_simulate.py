@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
-from smartcrawl.rules.simulate import (
+from smartcrawl.rules.schedule import (
+    PHASES,
+    SCATTER,
     Life,
     Replay,
+    Schedule,
     fixed_schedule,
     simulate_schedules,
     simulated_pace,

@@ -17,7 +17,7 @@ from smartcrawl.extract import sniff
 from smartcrawl.model.exceptions import FileTooLargeError
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.times import iso_time
-from smartcrawl.rules.changes import Check
+from smartcrawl.rules.files import Check
 from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.run.run import Run
 from smartcrawl.sources.files import FilesSource

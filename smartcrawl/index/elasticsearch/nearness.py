@@ -20,7 +20,7 @@ from smartcrawl.index.embedded.near_chunks import NearPage
 from smartcrawl.index.embedded.vectors import index_vector_numbers
 from smartcrawl.index.queries import Query, Term
 from smartcrawl.index.ranking import MOST_SHOWN
-from smartcrawl.rules.fusion import fuse
+from smartcrawl.rules.vectors import fuse
 
 _LEAST_CANDIDATES: Final = 500  #: chunks of a shard that are looked at, at least
 _CANDIDATES: Final = 5  #: the same for each page that is wanted

@@ -9,7 +9,7 @@ from smartcrawl.index.embedded.near_chunks import NearPage, nearest_chunks
 from smartcrawl.index.embedded.vectors import VectorQuery
 from smartcrawl.index.ranking import MOST_SHOWN, ProposedPage, Ranked, RankedPart
 from smartcrawl.registry.connection import Connection
-from smartcrawl.rules.fusion import fuse, keep_places
+from smartcrawl.rules.vectors import fuse, keep_places
 
 
 def joined_index_rankings(

@@ -28,7 +28,7 @@ from smartcrawl.registry.refused_chunks import (
 )
 from smartcrawl.registry.remote_chunks import remote_chunk_table
 from smartcrawl.registry.vector_table import vector_table
-from smartcrawl.rules.embedders import Answering, has_same_model
+from smartcrawl.rules.vectors import Answering, has_same_model
 
 _MOST_OWED: Final = 10  #: a hybrid search counts words alone if more than 1/10 is owed
 _NOTE = """

@@ -12,8 +12,8 @@ from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import links_for_database
-from smartcrawl.rules.changes import FAULTS_OF_BYTES
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
+from smartcrawl.rules.files import FAULTS_OF_BYTES
 from smartcrawl.rules.http import iso_last_modified
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
 from smartcrawl.sources.extraction import EXTRACTION_VERSION

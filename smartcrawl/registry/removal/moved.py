@@ -7,8 +7,8 @@ from typing import Any
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.candidates import EndingRunRow
+from smartcrawl.rules.files import FileRecord, renamed_records
 from smartcrawl.rules.model import RemovalRule, Standing, Word
-from smartcrawl.rules.renames import FileRecord, renamed_records
 
 WHY = "its bytes are at another address"
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from smartcrawl.model.library import LibraryItem
-from smartcrawl.rules.changes import Check, Properties, decide_change_check
+from smartcrawl.rules.files import Check, Properties, decide_change_check
 
 BATCH: Final = 1_000  #: entries at most in one batch
 

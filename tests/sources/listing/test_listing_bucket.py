@@ -20,7 +20,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.rules.changes import Check
+from smartcrawl.rules.files import Check
 from smartcrawl.sources.listing import store_files
 from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import BATCH, Entry, source_entry_check

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.rules.changes import Check
+from smartcrawl.rules.files import Check
 from smartcrawl.sources.listing import folder as folder_module
 from smartcrawl.sources.listing.entries import BATCH, Entry, source_entry_check
 from smartcrawl.sources.listing.folder import FolderListing

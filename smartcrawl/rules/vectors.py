@@ -1,11 +1,39 @@
-"""Reciprocal rank fusion: several ranked lists of pages become one."""
+"""Vectors: whether a server has the model of the stored ones, and rankings fused."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import fsum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+
+class Answering(NamedTuple):
+    """A server that makes vectors, as it answers."""
+
+    model: str | None  #: the name that it answers with; None or empty: none, or not known
+    url: str | None  #: its address; None: not known
+
+
+def has_same_model(stored: Answering, now: Answering) -> bool:
+    """Whether vectors of a server may be compared with those that are stored.
+
+    The names in the answers decide, so that a server may move. Where one has none, the address
+    stands for the model.
+
+    >>> old = Answering("m", "http://a")
+    >>> has_same_model(old, Answering("m", "http://b")), has_same_model(old, Answering("n", "http://a"))
+    (True, False)
+    >>> unnamed = Answering("", "http://a")
+    >>> has_same_model(old, unnamed), has_same_model(unnamed, Answering("", "http://b"))
+    (True, False)
+
+    Source: M-47.
+    """
+    if stored.model and now.model:
+        return stored.model == now.model
+    return stored.url is None or now.url is None or stored.url == now.url
+
 
 RANK_CONSTANT: Final = 60  #: added to each rank; the first place of a list counts 1/61
 
