@@ -18,6 +18,7 @@ import importlib.abc
 import importlib.util
 import os
 import random
+import re
 import resource
 import sys
 import time
@@ -68,7 +69,7 @@ EQUIVALENT = {
     "seal is_unanswered_status: 1000 -> 999": "no visit has this status",
     "seal is_unanswered_status: status >= 1000 -> status > 1000": "1000 has no answer, either way",
     "absence withholds_sweep: 0 -> -1": "no orphan answers, either way",
-    "fusion: 'Page' -> 'Page?'": "it is the name of a type variable",
+    "vectors: 'Page' -> 'Page?'": "it is the name of a type variable",
     "reindex decide: force and outcome is Outcome.SAME and (verdict.action is TOUCH)"
     " without verdict.action is TOUCH": "the other cells of SAME are INDEX anyway",
     "shield: '\\\\d|[A-Fa-f]{8}' -> '\\\\d|[A-Fa-f]{8}?'": "it is eight, either way",
@@ -407,7 +408,7 @@ def is_called_for(mutant, changed, lines):
 
     Its tests call for all mutants of a rule, the manual for those of its tables.
     """
-    if f"tests/rules/test_{mutant.module}.py" in changed:
+    if any(re.match(rf"tests/rules/test_{mutant.module}(_\w+)?\.py", path) for path in changed):
         return True
     if mutant.tables is not None:
         return bool(lines[mutant.module]) or "docs/decisions.md" in changed

@@ -227,20 +227,21 @@ def test_what_differs_from_a_commit_is_found(tmp_path: Path):
 
 def test_a_changed_line_calls_for_the_mutants_that_are_in_it():
     tree = ast.parse("if a:\n    b = 1 + c\nelse:\n    b = True\n")
-    found = list(mutants_of_syntax("chains", tree, {}))
-    table = Mutant("chains TABLE", "chains", tables=lambda modules: None)
+    found = list(mutants_of_syntax("traps", tree, {}))
+    table = Mutant("traps TABLE", "traps", tables=lambda modules: None)
 
     def called(*lines: int, files: Sequence[str] = ()) -> list[str]:
         return [
-            mutant.name.removeprefix("chains: ")
+            mutant.name.removeprefix("traps: ")
             for mutant in (*found, table)
-            if is_called_for(mutant, files, {"chains": set(lines)})
+            if is_called_for(mutant, files, {"traps": set(lines)})
         ]
 
-    assert called(1) == ["a -> not a", "chains TABLE"]
-    assert called(2) == ["1 + c -> 1 - c", "1 -> 2", "1 -> 0", "chains TABLE"]
-    assert called(4) == ["True -> False", "chains TABLE"]
-    assert called(3) == ["chains TABLE"]
+    assert called(1) == ["a -> not a", "traps TABLE"]
+    assert called(2) == ["1 + c -> 1 - c", "1 -> 2", "1 -> 0", "traps TABLE"]
+    assert called(4) == ["True -> False", "traps TABLE"]
+    assert called(3) == ["traps TABLE"]
     assert called() == called(files=["tests/rules/test_clones.py"]) == []
-    assert called(files=["docs/decisions.md"]) == ["chains TABLE"]
-    assert len(called(files=["tests/rules/test_chains.py"])) == len(found) + 1
+    assert called(files=["docs/decisions.md"]) == ["traps TABLE"]
+    assert len(called(files=["tests/rules/test_traps.py"])) == len(found) + 1
+    assert len(called(files=["tests/rules/test_traps_chains.py"])) == len(found) + 1
