@@ -19,11 +19,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from elasticsearch import Elasticsearch, helpers
 
 from smartcrawl.index.elasticsearch.bulk import Entry, Fate
-from smartcrawl.index.elasticsearch.documents import ElasticsearchImage, PageDocument
+from smartcrawl.index.elasticsearch.documents import ElasticsearchImage, PageDocument, index_version
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 

@@ -21,7 +21,7 @@ from smartcrawl.commands.audit_text import (
     print_embedded_audit_as_json,
 )
 from smartcrawl.commands.salvage_text import print_salvage_command
-from smartcrawl.index import audit_rows
+from smartcrawl.index import audit
 from smartcrawl.index.audit import (
     AuditFindings,
     IndexComparison,
@@ -201,7 +201,7 @@ class Command(ChangingCommand):
 
     def _audit_links(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         """Look for links to numbers without a record; with --repair they are looked up again."""
-        audited = audit_rows.audited_sources(connection, sources)
+        audited = audit.audited_sources(connection, sources)
         with self.database.translated("read"):
             self._links = AuditedLinks.of(connection, audited)
         if self._links.found and opts.repair and not self.dry:
@@ -225,7 +225,7 @@ class Command(ChangingCommand):
             ):
                 self._look(connection, sink, sources, opts)
             return
-        names = [name for _, name in audit_rows.audited_sources(connection, sources)]
+        names = [name for _, name in audit.audited_sources(connection, sources)]
         with (
             self.leased(names) as now,
             open_remote_index(self.options, connection, Opening.ANY) as sink,
@@ -245,13 +245,13 @@ class Command(ChangingCommand):
         self, connection: Connection, sink: ElasticsearchSink, sources: list[str], opts: Namespace
     ) -> None:
         facts = index_facts_of_registry(connection)
-        for _, name in audit_rows.audited_sources(connection, sources):
+        for _, name in audit.audited_sources(connection, sources):
             if self.database.is_held(name):
                 print_complaint(
                     "audit", f"{name} is being crawled: pages written just now may seem different"
                 )
         with (
-            self.meter(audit_rows.audited_index_page_count(connection, sources)) as meter,
+            self.meter(audit.audited_index_page_count(connection, sources)) as meter,
             IndexComparison(connection, sink, meter.report, self.options.trackers).compare(
                 sources
             ) as found,
@@ -282,7 +282,7 @@ class Command(ChangingCommand):
         if wrong is not None and not foreign and sink.highest() > sealed:
             raise SinkError(wrong)  # the registry was restored from a backup
         with (
-            self.meter(audit_rows.audited_index_page_count(connection, sources)) as meter,
+            self.meter(audit.audited_index_page_count(connection, sources)) as meter,
             IndexComparison(connection, sink, meter.report, self.options.trackers).compare(
                 sources
             ) as found,

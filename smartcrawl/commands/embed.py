@@ -9,7 +9,7 @@ from contextlib import closing
 from functools import partial
 from typing import Final
 
-from smartcrawl.index import audit_rows
+from smartcrawl.index import audit
 from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
 from smartcrawl.index.embedded.vectors import (
@@ -80,7 +80,7 @@ class Command(ChangingCommand):
             raise UsageError("--anew makes the vectors of all sources anew: leave --source out")
         names = []
         if self.options.elasticsearch is not None:  # a later claim would win over those of a run
-            names = [name for _, name in audit_rows.audited_sources(connection, sources)]
+            names = [name for _, name in audit.audited_sources(connection, sources)]
         with (
             closing(embedder),
             self.leased(names),

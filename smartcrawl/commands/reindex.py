@@ -15,7 +15,7 @@ from typing import Any
 from rich.markup import escape
 
 from smartcrawl.extract.robots_txt import robots_txt_answers
-from smartcrawl.index import audit_rows
+from smartcrawl.index import audit
 from smartcrawl.index.remote import write_index_anew
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.file_urls import display_file_url
@@ -217,7 +217,7 @@ class Command(ChangingCommand):
                 print_help=False,
             )
         rows: Any = connection.execute(_SOURCES).fetchall()
-        total = audit_rows.audited_index_page_count(connection, [])
+        total = audit.audited_index_page_count(connection, [])
         with self.leased([name for (name,) in rows]) as now, self.meter(total) as meter:
             done = write_index_anew(self.options, connection, now, partial(meter.report, "written"))
         if opts.format == "json":

@@ -14,8 +14,11 @@ from scrapy.crawler import Crawler
 
 from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
-from smartcrawl.index.embedded.unused import drop_index_leftovers, has_index_vectors
-from smartcrawl.index.embedded.vectors import index_embedder_number
+from smartcrawl.index.embedded.vectors import (
+    drop_index_leftovers,
+    has_index_vectors,
+    index_embedder_number,
+)
 from smartcrawl.index.remote_debts import RemoteDebts, remote_index_debts
 from smartcrawl.model.embedder_options import ON_THIS_MACHINE
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError

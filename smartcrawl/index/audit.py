@@ -6,28 +6,162 @@ Both are streams in the order of their keys.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
+from functools import lru_cache
 from itertools import islice
 from tempfile import TemporaryFile
-from typing import IO, Final, NamedTuple, Self, TypeVar
+from typing import IO, Any, Final, NamedTuple, Self, TypeVar
 
-from smartcrawl.index import audit_rows, known
-from smartcrawl.index.audit_rows import Entry, Marked
+from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.bulk import Entry as Written
+from smartcrawl.index.elasticsearch.documents import (
+    epoch_of_index_version,
+    index_vectors_hash,
+    index_version,
+)
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
-from smartcrawl.index.page_vectors import PageVectors
-from smartcrawl.index.writing import RemoteIndexing
-from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
-from smartcrawl.registry.connection import Connection
+from smartcrawl.index.writing import PageVectors, RemoteIndexing
+from smartcrawl.model.signatures import unsigned_url
+from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, normalize_url, url_digest
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import draw_sequence_numbers, last_sequence_number
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.pack import unpack_stored_links
+
+_PAGE: Final = 2_000  #: records of one statement
+_SOURCES = """
+SELECT no, name FROM source WHERE :every OR name IN carray(:sources) ORDER BY name
+"""
+_PAGES = """
+SELECT count(*) FROM record r JOIN source o ON o.no = r.source
+ WHERE r.entry > 0 AND (:every OR o.name IN carray(:sources))
+"""
+#: The pages that index/writing.py would write.
+_ENTRIES = """
+SELECT r.no, r.id, r.url, c.content_hash, c.no
+  FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
+ WHERE r.source = ? AND r.id > ? AND r.entry > 0
+ ORDER BY r.id LIMIT ?
+"""
+_OPEN = """
+SELECT r.no, r.id, r.url, ''
+  FROM state s JOIN record r USING (no)
+ WHERE s.intent > 0 AND r.source = ? AND r.no > ? ORDER BY r.no LIMIT ?
+"""
+_DEAD = """
+SELECT r.no, r.id, r.url, d.reason
+  FROM dead_letter d JOIN record r USING (no)
+ WHERE r.source = ? AND r.no > ? ORDER BY r.no LIMIT ?
+"""
+_KNOWN = "SELECT id, no, url FROM record WHERE source = ? AND id IN carray(?)"
+_LINKS = """
+SELECT l.no, l.raw FROM links l JOIN record r USING (no)
+ WHERE r.source = ? AND l.no > ? ORDER BY l.no LIMIT ?
+"""
+_NONE: Final = PageVectors(None)
+
+
+class Entry(NamedTuple):
+    """A page that belongs in the index."""
+
+    no: int
+    id: bytes  #: SHA-256 of the normalized source
+    url: str
+    content_hash: bytes
+    vectors_hash: str = ""  #: of its chunks with a vector (documents.index_vectors_hash)
+
+
+class Marked(NamedTuple):
+    """An open record or a dead letter."""
+
+    no: int
+    id: bytes
+    url: str
+    reason: str  #: why the index refused it; empty for an open record
+
+
+def audited_sources(connection: Connection, names: Sequence[str]) -> list[tuple[int, str]]:
+    """Return (number, name) of some sources, of all where none is named."""
+    values = {"every": not names, "sources": Many(names)}
+    return [(no, name) for no, name in connection.execute(_SOURCES, values).fetchall()]
+
+
+def audited_index_page_count(connection: Connection, names: Sequence[str]) -> int:
+    """Return the number of pages that belong in the index; of all sources where none is named."""
+    values = {"every": not names, "sources": Many(names)}
+    return int(connection.execute(_PAGES, values).get)
+
+
+def audited_entries(
+    connection: Connection, source: int, vectors: PageVectors = _NONE
+) -> Iterator[Entry]:
+    """Yield the pages of a source that belong in the index, in the order of the ids.
+
+    ``vectors`` are those of the index. Each statement reads another moment. A caller without the
+    lease may see a run at work.
+    """
+    last = b""
+    while found := connection.execute(_ENTRIES, (source, last, _PAGE)).fetchall():
+        some = vectors.chunks_with_one(connection, {row[-1] for row in found})
+        for no, key, url, mark, content in found:
+            with_one = index_vectors_hash(some.get(content, ()))
+            yield Entry(no, bytes(key), url, bytes(mark), with_one)
+        last = bytes(found[-1][1])
+
+
+def audited_open_records(connection: Connection, source: int) -> Iterator[Marked]:
+    """Yield the records of a source that a process was writing to the index when it died."""
+    return _marked(connection, _OPEN, source)
+
+
+def audited_dead_letters(connection: Connection, source: int) -> Iterator[Marked]:
+    """Yield the records of a source that the index refused."""
+    return _marked(connection, _DEAD, source)
+
+
+def _marked(connection: Connection, statement: str, source: int) -> Iterator[Marked]:
+    last = 0
+    while found := connection.execute(statement, (source, last, _PAGE)).fetchall():
+        yield from (Marked(no, bytes(key), url, reason) for no, key, url, reason in found)
+        last = found[-1][0]
+
+
+def audited_addresses(
+    connection: Connection, source: int, ids: Iterable[bytes]
+) -> dict[bytes, Any]:
+    """Return (number, address) of the records of a source, by their ids."""
+    rows = connection.execute(_KNOWN, (source, Many(tuple(ids)))).fetchall()
+    return {bytes(key): (no, url) for key, no, url in rows}
+
+
+def audited_linked_ids(
+    connection: Connection, source: int, ids: Set[bytes], trackers: Trackers
+) -> set[bytes]:
+    """Return those of some ids to whose addresses a page of a source links.
+
+    It reads all links of the source, unless there is no id to look for.
+    """
+    linked: set[bytes] = set()
+    last = 0
+    while len(linked) < len(ids) and (
+        found := connection.execute(_LINKS, (source, last, _PAGE)).fetchall()
+    ):
+        for _, raw in found:
+            linked |= ids & {_id_of_link(link.url, trackers) for link in unpack_stored_links(raw)}
+        last = found[-1][0]
+    return linked
+
+
+@lru_cache(65_536)  # a site's pages have the same menu
+def _id_of_link(url: str, trackers: Trackers) -> bytes:
+    return url_digest(normalize_url(unsigned_url(url), trackers))
+
 
 _T = TypeVar("_T")
 
@@ -71,7 +205,7 @@ class AuditFindings:
         self.keys = 0  #: compared keys
         self.pages = 0  #: pages that belong in the index
         self.documents = 0  #: living documents
-        self.highest = 0  #: highest version (versions.py), tombstones included
+        self.highest = 0  #: highest version (documents.py), tombstones included
         self._files: dict[Kind, IO[str]] = {}
         for kind in Kind:
             self._files[kind] = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
@@ -120,15 +254,15 @@ class IndexComparison:
         """
         self.sink.refresh()
         findings = AuditFindings()
-        sources = audit_rows.audited_sources(self.connection, names)
+        sources = audited_sources(self.connection, names)
         for no, name in sources:
             self._compare(findings, no, name)
             for kind, marked in (
-                (Kind.OPEN, audit_rows.audited_open_records(self.connection, no)),
-                (Kind.DEAD, audit_rows.audited_dead_letters(self.connection, no)),
+                (Kind.OPEN, audited_open_records(self.connection, no)),
+                (Kind.DEAD, audited_dead_letters(self.connection, no)),
             ):
                 for one in marked:
-                    findings.add(kind, _marked(name, one))
+                    findings.add(kind, _marked_finding(name, one))
         if not names:
             with closing(self.sink.scan(beside=[name for _, name in sources])) as rest:
                 for held in self._watched(findings, rest):
@@ -144,7 +278,7 @@ class IndexComparison:
         with closing(self.sink.scan(name)) as scanned:
             documents = self._watched(findings, scanned)
             vectors = PageVectors(self.sink.embedder)
-            pages = audit_rows.audited_entries(self.connection, source, vectors)
+            pages = audited_entries(self.connection, source, vectors)
             for key, page, held in pair_pages_with_index(name, pages, documents):
                 self._count(findings)
                 living = held is not None and not held.deleted
@@ -163,9 +297,7 @@ class IndexComparison:
                 if len(surplus) >= _BATCH:
                     strays |= self._surplus(findings, source, name, surplus)
         strays |= self._surplus(findings, source, name, surplus)
-        linked = audit_rows.audited_linked_ids(
-            self.connection, source, strays.keys(), self.trackers
-        )
+        linked = audited_linked_ids(self.connection, source, strays.keys(), self.trackers)
         for id_, key in strays.items():
             kind = Kind.LINKED if id_ in linked else Kind.SURPLUS
             findings.add(kind, Finding(key, name, None, None))
@@ -175,7 +307,7 @@ class IndexComparison:
     ) -> dict[bytes, str]:
         """Add surplus documents whose addresses have a record; return the others, by their ids."""
         ids = {key: _id_of(key, name) for key in keys}
-        known_ = audit_rows.audited_addresses(self.connection, source, filter(None, ids.values()))
+        known_ = audited_addresses(self.connection, source, filter(None, ids.values()))
         strays: dict[bytes, str] = {}
         for key in keys:
             id_ = ids[key]
@@ -315,7 +447,7 @@ def adopt_index(connection: Connection, sink: ElasticsearchSink, facts: Known, e
         )
 
 
-def _marked(source: str, one: Marked) -> Finding:
+def _marked_finding(source: str, one: Marked) -> Finding:
     return Finding(key_of(source, one.id), source, one.url, one.no, one.reason)
 
 

@@ -14,8 +14,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from smartcrawl.index.queries import Term
-from smartcrawl.index.stems import index_stems
+from smartcrawl.index.queries import Term, index_stems
 
 POOL: Final = 60  #: pages that an index proposes, at least
 MOST_PARTS: Final = 150  #: parts of a page that are looked at

@@ -11,17 +11,19 @@ from typing import Final, NamedTuple
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index import known
+from smartcrawl.index.elasticsearch.documents import epoch_of_index_version, index_version
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.opening import check_elasticsearch, connect_elasticsearch
-from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
-from smartcrawl.index.elasticsearch.sink import READING, ElasticsearchSink, Opening
-from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
+from smartcrawl.index.elasticsearch.sink import (
+    READING,
+    ElasticsearchPages,
+    ElasticsearchSink,
+    Opening,
+)
 from smartcrawl.index.embedding.choice import embedder_key
-from smartcrawl.index.outgoing import Chunked
-from smartcrawl.index.page_vectors import PageVectors
 from smartcrawl.index.waiting import Waiting
-from smartcrawl.index.writing import RemoteIndexing
+from smartcrawl.index.writing import Chunked, PageVectors, RemoteIndexing
 from smartcrawl.model.documents import Chunk, ChunkSize
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError

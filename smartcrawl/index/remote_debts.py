@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedded.vectors import OwedText, embedded_text, index_vector_hashes
-from smartcrawl.index.page_vectors import PageVectors, index_chunk_digests
-from smartcrawl.index.writing import RemoteIndexing
+from smartcrawl.index.writing import PageVectors, RemoteIndexing, index_chunk_digests
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction

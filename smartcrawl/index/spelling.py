@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from smartcrawl.index.queries import Term, search_query_with_word
-from smartcrawl.index.stems import index_stems, index_words
+from smartcrawl.index.queries import Term, index_stems, index_words, search_query_with_word
 
 _SHORTEST: Final = 4  #: letters of a word that may be misspelt
 _FAR: Final = 7  #: letters of a word that may have two errors

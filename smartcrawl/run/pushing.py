@@ -9,8 +9,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from smartcrawl.index.vectorstore.plan import vector_store_plan
-from smartcrawl.index.vectorstore.ports import Pushed
+from smartcrawl.index.vectorstore.ports import Pushed, vector_store_plan
 from smartcrawl.index.vectorstore.rows import StoreRows, vector_store_files, vector_store_number
 from smartcrawl.model.exceptions import PushHeldError, RunHeldError, SettingError
 from smartcrawl.model.installing import extra_installation

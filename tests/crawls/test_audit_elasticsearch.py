@@ -11,15 +11,15 @@ from elasticsearch import Elasticsearch as Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.index import audit_rows as registry_audit
+from smartcrawl.index import audit as registry_audit
 from smartcrawl.index.audit import (
     AuditFindings,
+    Entry,
     Finding,
     IndexComparison,
     Kind,
     pair_pages_with_index,
 )
-from smartcrawl.index.audit_rows import Entry
 from smartcrawl.index.elasticsearch.documents import index_document_key
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.scan import Held

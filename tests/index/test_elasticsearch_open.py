@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from elasticsearch import Elasticsearch as Client
 
+from smartcrawl.index.elasticsearch.documents import index_version
 from smartcrawl.index.elasticsearch.mapping import MAPPING_VERSION
 from smartcrawl.index.elasticsearch.meta import IndexMetadata, Known, index_meta_mismatch
 from smartcrawl.index.elasticsearch.sink import Opening
-from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 from tests import servers

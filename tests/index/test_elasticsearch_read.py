@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.index.elasticsearch import bulk, scan
-from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analyzer
 from smartcrawl.index.elasticsearch.bulk import Entry
-from smartcrawl.index.elasticsearch.documents import ElasticsearchImage
+from smartcrawl.index.elasticsearch.documents import ElasticsearchImage, index_version
+from smartcrawl.index.elasticsearch.mapping import SUFFIXES, analyzer
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.urls import url_item_id

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from elasticsearch import Elasticsearch as Client
 
+from smartcrawl.index.elasticsearch.documents import index_version
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import Opening
-from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.model.exceptions import SinkError
 from tests.index.faulty import faulty, silent
 from tests.index.shelf import entry, opened, page

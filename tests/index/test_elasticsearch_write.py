@@ -10,10 +10,9 @@ import pytest
 
 from smartcrawl.index.elasticsearch import bulk
 from smartcrawl.index.elasticsearch.bulk import Entry, Fate, Written
-from smartcrawl.index.elasticsearch.documents import ElasticsearchImage
+from smartcrawl.index.elasticsearch.documents import ElasticsearchImage, index_version
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.urls import url_item_id

@@ -14,14 +14,13 @@ from smartcrawl import settings
 from smartcrawl.index import query_vectors, search
 from smartcrawl.index.elasticsearch import finding as elasticsearch_finding
 from smartcrawl.index.embedded import finding as embedded_finding
-from smartcrawl.index.embedded import near_chunks
+from smartcrawl.index.embedded import nearness
 from smartcrawl.index.embedded.nearness import joined_index_rankings
 from smartcrawl.index.embedded.vectors import whole_index_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
-from smartcrawl.index.query_vectors import SearchMode
-from smartcrawl.index.question_embedders import SECONDS
+from smartcrawl.index.query_vectors import SECONDS, SearchMode
 from smartcrawl.index.ranking import MOST_PARTS, Ranked
 from smartcrawl.index.remote import write_index_anew
 from smartcrawl.index.remote_debts import remote_index_debts
@@ -617,7 +616,7 @@ def test_the_index_of_vectors_finds_what_a_comparison_with_all_finds(
     """Among many vectors; with ``in`` the index has not enough, and all are compared after all."""
     connection = crowded.desk.connection
     exact = crowded.find(query, VECTOR, limit=5)
-    monkeypatch.setattr(near_chunks, "_MOST_EXACT", 10)
+    monkeypatch.setattr(nearness, "_MOST_EXACT", 10)
     statements: list[str] = []
     run = connection.execute
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.index.embedded.near_chunks import NearPage
-from smartcrawl.index.embedded.nearness import joined_index_rankings
+from smartcrawl.index.embedded.nearness import NearPage, joined_index_rankings
 from smartcrawl.index.proposing import MOST_PROPOSED, existing_search_terms, search_pool
 from smartcrawl.index.queries import (
     MOST,

@@ -12,10 +12,13 @@ from elasticsearch import Elasticsearch as Client
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.audit import AuditFindings, IndexComparison, IndexMender, Kind
-from smartcrawl.index.elasticsearch.versions import claim_of_index_version
+from smartcrawl.index.elasticsearch.documents import claim_of_index_version
 from smartcrawl.index.embedded.debts import PaidDebts
-from smartcrawl.index.embedded.unused import drop_index_leftovers
-from smartcrawl.index.embedded.vectors import count_index_texts_to_embed, whole_index_embedders
+from smartcrawl.index.embedded.vectors import (
+    count_index_texts_to_embed,
+    drop_index_leftovers,
+    whole_index_embedders,
+)
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.remote import (

@@ -9,11 +9,12 @@ import pytest
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
-from smartcrawl.index.embedded import unused
+from smartcrawl.index.embedded import vectors
 from smartcrawl.index.embedded.batch_vectors import SECONDS, BatchVectors
-from smartcrawl.index.embedded.unused import drop_index_leftovers, has_index_vectors
 from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
+    drop_index_leftovers,
+    has_index_vectors,
     index_embedder_number,
     note_index_embedder,
     put_index_vectors,
@@ -710,7 +711,7 @@ def test_the_end_of_a_run_reads_no_vector_to_find_those_without_a_use(desk: Desk
     values = {"used": Many([1]), "now": NOW, "before": NOW}
     plans = []
     for statement in (
-        unused._USED_AGAIN, unused._UNUSED_NOW, unused._DROP, unused._DROP_EMBEDDERS,
+        vectors._USED_AGAIN, vectors._UNUSED_NOW, vectors._DROP, vectors._DROP_EMBEDDERS,
     ):  # fmt: skip
         asked = "EXPLAIN QUERY PLAN " + statement.format(vector="vector", chunks="chunk")
         rows = desk.connection.execute(asked, values).fetchall()

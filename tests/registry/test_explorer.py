@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from smartcrawl.index import writing
-from smartcrawl.index.outgoing import OutgoingIndexWrites
+from smartcrawl.index.writing import OutgoingIndexWrites
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import EVERY_RUN
 from tests.registry.explorer import Scene, explore, sample, tried

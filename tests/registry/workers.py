@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from smartcrawl.index.outgoing import Taken
+from smartcrawl.index.writing import Taken
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.index_pages import IndexedPage

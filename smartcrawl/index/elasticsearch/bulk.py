@@ -12,7 +12,11 @@ from enum import StrEnum, auto
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.elasticsearch import library
-from smartcrawl.index.elasticsearch.documents import index_tombstone
+from smartcrawl.index.elasticsearch.documents import (
+    epoch_of_index_version,
+    index_tombstone,
+    index_version,
+)
 from smartcrawl.index.elasticsearch.faults import (
     FORBIDDEN,
     PASSING,
@@ -25,7 +29,6 @@ from smartcrawl.index.elasticsearch.faults import (
     is_passing_index_fault,
 )
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
-from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.program import program_name
 

@@ -15,9 +15,9 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 from smartcrawl.index.elasticsearch import library
+from smartcrawl.index.elasticsearch.documents import epoch_of_index_version
 from smartcrawl.index.elasticsearch.faults import REBUILD
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
-from smartcrawl.index.elasticsearch.versions import epoch_of_index_version
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.program import program_name
 
@@ -42,7 +42,7 @@ class Known:
 
     identity: str | None = None  #: None: it has written to none so far
     epoch: int = 1
-    sealed: int = 0  #: version (versions.py) of the last seal that the index acknowledged
+    sealed: int = 0  #: version (documents.py) of the last seal that the index acknowledged
     sealing: int | None = None  #: version of the last seal that was sent to the index
     registry: str = ""  #: the registry's own id, which the indices that it makes have
     openings: int = 0  #: how often it was opened to be written, this registry has noted

@@ -16,7 +16,7 @@ from smartcrawl.index.elasticsearch.search import (
     chunks_with_words,
     search_filters,
 )
-from smartcrawl.index.embedded.near_chunks import NearPage
+from smartcrawl.index.embedded.nearness import NearPage
 from smartcrawl.index.embedded.vectors import index_vector_numbers
 from smartcrawl.index.queries import Query, Term
 from smartcrawl.index.ranking import MOST_SHOWN

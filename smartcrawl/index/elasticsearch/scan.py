@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.elasticsearch import library
+from smartcrawl.index.elasticsearch.documents import claim_of_index_version, epoch_of_index_version
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
-from smartcrawl.index.elasticsearch.versions import claim_of_index_version, epoch_of_index_version
 
 _PAGE: Final = 1_000  #: documents of one request
 _READ: Final = ("key", "contentHash", "deleted", "vectorsHash")

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import uuid4
 
-from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analyzer_suffix
-from smartcrawl.index.elasticsearch.mapping import WEIGHTS
+from smartcrawl.index.elasticsearch.mapping import SUFFIXES, WEIGHTS, analyzer_suffix
 from smartcrawl.index.hits import HitChunk
 from smartcrawl.index.queries import (
     Query,

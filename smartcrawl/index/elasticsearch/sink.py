@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -11,8 +12,14 @@ from typing import Any, Final, NamedTuple, Self
 from uuid import uuid4
 
 from smartcrawl.index.elasticsearch import finding, library
-from smartcrawl.index.elasticsearch.bulk import BulkWriter, Entry, Written
-from smartcrawl.index.elasticsearch.documents import index_timestamp
+from smartcrawl.index.elasticsearch.bulk import BulkWriter, Entry, Fate, Written
+from smartcrawl.index.elasticsearch.documents import (
+    ElasticsearchImage,
+    PageDocument,
+    index_document_key,
+    index_timestamp,
+    index_version,
+)
 from smartcrawl.index.elasticsearch.faults import REBUILD, index_unreadable
 from smartcrawl.index.elasticsearch.meta import (
     FOREIGN,
@@ -31,12 +38,14 @@ from smartcrawl.index.elasticsearch.opening import (
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.scan import Held, IndexScanner
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
-from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.index.embedded.vectors import QueryMeaning
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.index_pages import EmbedderKey
+from smartcrawl.model.index_pages import EmbedderKey, IndexedPage
 from smartcrawl.model.program import program_name
+
+logger = logging.getLogger(__name__)
+
 
 _GONE: Final = f"is not there any more; {REBUILD}"
 _UNMADE: Final = "does not exist: no crawl has written to it so far"
@@ -167,7 +176,7 @@ class ElasticsearchSink:
         return self._identity
 
     def highest(self) -> int:
-        """Return the version (versions.py) of the last seal, 0 before the first."""
+        """Return the version (documents.py) of the last seal, 0 before the first."""
         memory = self._meta.read()
         if memory is None or memory.identity != self._identity:
             raise SinkError(f"{self._name}: {self._names.meta} was deleted or replaced; {REBUILD}")
@@ -502,3 +511,87 @@ def _anew(
 
 def _where(target: ElasticsearchTarget) -> str:
     return f"the index {IndexNames.of(target.prefix).template} at {target.url}"
+
+
+class ElasticsearchPages:
+    """Writes pages, one document each, and tombstones in their place."""
+
+    def __init__(self, sink: ElasticsearchSink) -> None:
+        self.sink = sink
+        self._written = False  #: whether searches miss some writes
+
+    def write(self, pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
+        """Write pages under a claim number; see ``ports.PageIndex``."""
+        found: list[str | None] = []
+        self._written = True
+        for written in self.sink.written(_entry(page, number) for page in pages):
+            match written.fate:
+                case Fate.DONE:
+                    found.append(None)
+                case Fate.STALE:
+                    found.append("")
+                case Fate.REJECTED:
+                    found.append(written.reason or "it is refused")
+        return found
+
+    def version(self, epoch: int, number: int) -> int:
+        """Return the version of a write."""
+        return index_version(epoch, number)
+
+    def newest(self) -> int:
+        """Return the highest version of documents that refused a write; 0: none did."""
+        return self.sink.newest()
+
+    def sealed(self, number: int) -> int:
+        """Make a sealed run searchable, and record it; return the highest version so far."""
+        self._show()
+        return self.sink.sealed(number)
+
+    def purge(self, before: int) -> None:
+        """Delete the tombstones that were written before a time; see ``ports.PageIndex``."""
+        try:
+            gone = self.sink.purge_tombstones(before)
+        except SinkError as error:
+            logger.warning("old tombstones stay in the index until the next run: %s", error)
+            return
+        if gone:
+            logger.info("%d old tombstone%s deleted from the index", gone, "s" if gone > 1 else "")
+
+    def close(self) -> None:
+        """Let searches see what was written, and close the connections."""
+        try:
+            self._show()
+        except SinkError as error:
+            logger.warning("searches find the last writes a little later: %s", error)
+        self.sink.close()
+
+    def _show(self) -> None:
+        if self._written:
+            self.sink.refresh()
+            self._written = False
+
+
+def _entry(page: IndexedPage, number: int) -> Entry:
+    if page.mark is None:
+        return Entry(index_document_key(page.source, page.id), number, None)
+    document = PageDocument(
+        source=page.source,
+        url_hash=page.id,
+        url=page.url,
+        content_hash=page.mark,
+        title=page.title,
+        description=page.description,
+        language=page.language,
+        canonical_url=page.canonical_url,
+        content_group=page.content_group,
+        last_changed=page.last_changed,
+        mime_type=page.mime_type,
+        depth=page.depth,
+        chunks=page.chunks,
+        images=[
+            ElasticsearchImage(i.id, i.src, i.alt, i.context, i.width, i.height)
+            for i in page.images
+        ],
+        vectors=page.vectors,
+    )
+    return Entry(document.key, number, document.as_json())

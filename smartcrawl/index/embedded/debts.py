@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from smartcrawl.index.embedded.unused import drop_unused_index_vectors
 from smartcrawl.index.embedded.vectors import (
     OwedText,
     check_answering_embedder,
     count_index_texts_to_embed,
+    drop_unused_index_vectors,
     index_page_of_chunk,
     index_texts_to_embed,
     lock_index_embedders,

@@ -11,18 +11,19 @@ from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
 from smartcrawl.index.vectorstore.api import AbsentError, VectorStoreApi
-from smartcrawl.index.vectorstore.plan import PushPlan, vector_store_plan
 from smartcrawl.index.vectorstore.ports import (
     HASH,
     FileStatus,
     ItemVersion,
     ListedFile,
     Pushed,
+    PushPlan,
     StoredFile,
     StoreItem,
     StoreItems,
     UploadedFile,
     vector_store_attribute,
+    vector_store_plan,
 )
 from smartcrawl.model.exceptions import PushError
 

@@ -105,7 +105,7 @@ class LibraryEmbed(LibraryStep):
         store, now = self._store, int(time.time())
         key = run_push_key(store)
         from smartcrawl.index.vectorstore.api import VectorStoreApi  # noqa: PLC0415
-        from smartcrawl.index.vectorstore.preview import LookedRows, PushPreview  # noqa: PLC0415
+        from smartcrawl.index.vectorstore.push import LookedRows, PushPreview  # noqa: PLC0415
 
         with self._opened(f"{self._source.name}.embed") as (connection, no), ExitStack() as stack:
             api = None

@@ -14,8 +14,13 @@ from onnx import TensorProto
 from smartcrawl import settings
 from smartcrawl.index.embedding import onnx
 from smartcrawl.index.embedding.choice import embedder_key, open_embedder, open_embedder_of
-from smartcrawl.index.embedding.model_folder import MOST_TOKENS, TOKENS, ModelFolder
-from smartcrawl.index.embedding.onnx import MOST_PARTS, OnnxEmbedder
+from smartcrawl.index.embedding.onnx import (
+    MOST_PARTS,
+    MOST_TOKENS,
+    TOKENS,
+    ModelFolder,
+    OnnxEmbedder,
+)
 from smartcrawl.index.embedding.ports import RefusedText
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError, SettingError

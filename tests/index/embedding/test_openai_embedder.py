@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from smartcrawl import settings
-from smartcrawl.index.embedding import embeddings_api
+from smartcrawl.index.embedding import openai
 from smartcrawl.index.embedding.choice import open_embedder
-from smartcrawl.index.embedding.embeddings_api import EmbeddingsApi
-from smartcrawl.index.embedding.openai import OpenAIEmbedder
+from smartcrawl.index.embedding.openai import EmbeddingsApi, OpenAIEmbedder
 from smartcrawl.index.embedding.patience import PAUSE
 from smartcrawl.index.embedding.ports import RefusedText
 from smartcrawl.model.embedder_options import EmbedderOptions
@@ -315,7 +314,7 @@ def test_an_answer_that_comes_too_slowly_is_given_up(server: EmbeddingsServer, c
 def test_an_answer_without_end_is_given_up(
     server: EmbeddingsServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(embeddings_api, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(openai, "_MOST_BYTES", 1 << 20)
     server.answer = lambda asked: Reply(b"[" + b" " * (2 << 20))
 
     away = failure(embedder(server, clock, wait=0))

@@ -5,8 +5,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.index.vectorstore.plan import vector_store_plan
-from smartcrawl.index.vectorstore.ports import FileStatus, ItemVersion, StoredFile
+from smartcrawl.index.vectorstore.ports import (
+    FileStatus,
+    ItemVersion,
+    StoredFile,
+    vector_store_plan,
+)
 
 PAGES = st.integers(0, 3)
 HASHES = st.sampled_from([b"a", b"b", b"c"])
