@@ -48,8 +48,8 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.integrity import damaged_database_error
-from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.registry.database.sqlite import SqliteDatabase
+from smartcrawl.registry.database.transactions import last_sequence_number
 from smartcrawl.registry.repair.salvage import is_registry_sound, salvage_registry
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import Loss, withholds_sweep

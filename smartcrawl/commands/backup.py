@@ -13,9 +13,9 @@ from smartcrawl.model.program import program_name
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sqlite import SqliteDatabase
-from smartcrawl.registry.repair.backup import back_up_registry
-from smartcrawl.registry.repair.snapshot_backup import (
+from smartcrawl.registry.repair.backup import (
     CopiedSnapshots,
+    back_up_registry,
     copy_registry_snapshots,
     remove_other_snapshots,
     snapshots_beside_backup,

@@ -18,9 +18,12 @@ from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import display_url, normalize_url, request_url, url_digest
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.items import make_record_rows_due, refreshable_source_rows
+from smartcrawl.registry.items import (
+    make_record_rows_due,
+    refreshable_source_rows,
+    stored_row_of_documents_source,
+)
 from smartcrawl.registry.jobs import load_stored_jobs
-from smartcrawl.registry.ordered import stored_row_of_documents_source
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.run.opening import run_source_named
 from smartcrawl.run.run import Run

@@ -22,9 +22,9 @@ from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.model.exceptions import EmbedderError, UsageError
+from smartcrawl.registry.chunks import refused_chunk_counts
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.refused_chunks import refused_chunk_counts
 from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.command import FAILED, WITHHELD, ChangingCommand, print_json
 from smartcrawl.terminal.output import print_complaint

@@ -19,7 +19,6 @@ from smartcrawl.model.urls import (
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pending_pins import delete_pending_pin_rows
-from smartcrawl.registry.removal.empty_source import delete_empty_source_rows, is_empty_source
 from smartcrawl.registry.removal.purge import (
     KnownRecord,
     forgettable_page_rows,
@@ -27,6 +26,7 @@ from smartcrawl.registry.removal.purge import (
     undeclare_source_row,
     unpin_rows,
 )
+from smartcrawl.registry.removal.tombstones import delete_empty_source_rows, is_empty_source
 from smartcrawl.reports.near_misses import reported_near_misses
 from smartcrawl.reports.text import report_noun
 from smartcrawl.sources.declared import load_declared_sources

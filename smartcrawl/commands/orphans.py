@@ -11,8 +11,8 @@ from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.shortfall import accept_library_shortfall_row
-from smartcrawl.registry.removal.emptied import emptied_page_rows
 from smartcrawl.registry.removal.purge import (
+    emptied_page_rows,
     orphaned_page_rows,
     source_row_of_run,
     withheld_candidate_rows,

@@ -21,16 +21,14 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase
 from smartcrawl.registry.repair.backup import (
+    CopiedSnapshots,
     RegistryState,
     prepared_restore,
     registry_state,
     replace_registry,
-    state_of_registry,
-)
-from smartcrawl.registry.repair.snapshot_backup import (
-    CopiedSnapshots,
     restore_registry_snapshots,
     snapshots_beside_backup,
+    state_of_registry,
 )
 from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.bar import Bar

@@ -22,7 +22,7 @@ from smartcrawl.registry.removal.purge import (
     source_row_of_run,
     undo_stored_removals,
 )
-from smartcrawl.registry.removal.undo_rows import Undone, undoable_rows
+from smartcrawl.registry.removal.sweep import Undone, undoable_rows
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import RemovalRule

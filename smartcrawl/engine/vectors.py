@@ -24,14 +24,10 @@ from smartcrawl.model.embedder_options import ON_THIS_MACHINE
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
+from smartcrawl.registry.chunks import RefusedChunks, refused_chunk_counts, refused_reasons_text
 from smartcrawl.registry.commit.run_counts import store_embedded_chunk_counts
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.refused_chunks import (
-    RefusedChunks,
-    refused_chunk_counts,
-    refused_reasons_text,
-)
 from smartcrawl.reports.text import report_noun
 from smartcrawl.run.run import Run
 

@@ -30,8 +30,11 @@ from smartcrawl.index.writing import PageVectors, RemoteIndexing
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, normalize_url, url_digest
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.sequences import draw_sequence_numbers, last_sequence_number
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.database.transactions import (
+    draw_sequence_numbers,
+    last_sequence_number,
+    transaction,
+)
 from smartcrawl.registry.pack import unpack_stored_links
 
 _PAGE: Final = 2_000  #: records of one statement

@@ -8,10 +8,10 @@ from typing import Final
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
+from smartcrawl.registry.chunks import INDEXED_EMBEDDER
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import choices
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.remote_chunks import INDEXED_EMBEDDER
 
 IDENTITY: Final = "index identity"
 EPOCH: Final = "index epoch"

@@ -38,9 +38,9 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
+from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.rules.vectors import Answering
 
 _CONTENTS = """

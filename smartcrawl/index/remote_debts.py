@@ -12,11 +12,14 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.index.embedded.vectors import OwedText, embedded_text, index_vector_hashes
 from smartcrawl.index.writing import PageVectors, RemoteIndexing, index_chunk_digests
 from smartcrawl.model.documents import Chunk
+from smartcrawl.registry.chunks import (
+    store_remote_chunk_rows,
+    update_remote_chunk_rows,
+    vector_table,
+)
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.remote_chunks import store_remote_chunk_rows, update_remote_chunk_rows
-from smartcrawl.registry.vector_table import vector_table
 
 _AT_ONCE: Final = 50  #: documents that are read, or written, together
 _DOCUMENTS = "SELECT no, content_hash, title, document FROM content WHERE no IN carray(?)"

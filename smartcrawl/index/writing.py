@@ -23,17 +23,20 @@ from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import EmbedderKey, IndexedImage, IndexedPage
 from smartcrawl.model.urls import url_content_group
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.sequences import draw_sequence_numbers, last_sequence_number
-from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.index_protocols import PageIndex, Sink
-from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.remote_chunks import (
+from smartcrawl.registry.chunks import (
     delete_remote_chunk_rows,
     store_remote_chunk_rows,
     update_remote_chunk_rows,
+    vector_table,
 )
-from smartcrawl.registry.vector_table import vector_table
+from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.database.transactions import (
+    draw_sequence_numbers,
+    last_sequence_number,
+    transaction,
+)
+from smartcrawl.registry.index_protocols import PageIndex, Sink
+from smartcrawl.registry.pack import numbers_for_sql
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.ordered import stored_row_of_documents_source
+from smartcrawl.registry.items import stored_row_of_documents_source
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import DeclaredSources, load_declared_sources
 from smartcrawl.sources.jobs.errors import JobError

@@ -2,19 +2,208 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from smartcrawl.model.pages import ListedRecord, Page, PageRecord, PageState
+from smartcrawl.model.documents import CUT, Document
+from smartcrawl.model.pages import ListedRecord, Page, PageRecord, PageState, Unreadable
+from smartcrawl.registry.commit.collapsed import stored_row_had_text
+from smartcrawl.registry.commit.record import find_unreadable_row
+from smartcrawl.registry.commit.snapshots import Place, Snapshots
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.sequences import last_sequence_number
+from smartcrawl.registry.database.transactions import last_sequence_number
+from smartcrawl.registry.hosts import HostReader
+from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
 from smartcrawl.registry.spellings import stored_spellings
 from smartcrawl.rules.files import FAULTS_OF_BYTES
 from smartcrawl.rules.http import MAX_REDIRECTS
-from smartcrawl.rules.model import Standing, Status, Word
+from smartcrawl.rules.model import Fault, RemovalRule, Standing, Status, Word
 from smartcrawl.rules.moves import canonical_after_moves
 from smartcrawl.rules.schedule import DAY
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
+
+#: Any of several equal ones serves. The index is that of files alone, by a condition on ``media``.
+_FIND = """
+SELECT c.title, c.description, c.language, c.charset, c.keywords, c.document, c.content_hash,
+       c.text_hash, c.sample, r.canonical_url, r.signs, l.raw, r.url
+  FROM record r JOIN content c ON c.no = r.content LEFT JOIN links l ON l.no = r.no
+ WHERE r.source = ? AND r.body_hash = ? AND r.media = ? AND r.configuration = ?
+ LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredExtraction:
+    """All that was extracted from a body, out of the registry."""
+
+    document: Document  #: includes the links
+    content_hash: bytes
+    text_hash: bytes
+    sample: bytes | None  #: digest of the text that the language was detected from
+    signs: int  #: bits of model.pages.PageRecord.signs
+    url: str  #: of the page
+
+
+def find_stored_extraction(
+    connection: Connection, source: int, body_hash: bytes, media: str, configuration: int
+) -> StoredExtraction | None:
+    """Return the extraction of an indexed page of a source with these bytes, or None.
+
+    The page was read as the same type, ``media``, under the same ``configuration``
+    (fingerprint.no).
+    """
+    values = (source, body_hash, media, configuration)
+    row: Any = connection.execute(_FIND, values).fetchone()
+    if row is None:
+        return None
+    title, description, language, charset, keywords, packed, content, text, sample = row[:9]
+    canonical, signs, raw, url = row[9:]
+    links = [] if raw is None else unpack_stored_links(raw)
+    kept = tuple(link for link in links if link.type != CUT)
+    document = replace(
+        unpack_stored_document(packed),
+        title=title,
+        description=description,
+        language=language,
+        charset=charset,
+        keywords=keywords or "",
+        content_type=media.partition(";")[0],
+        canonical=canonical,
+        links=kept,
+        links_cut=any(link.type == CUT and not link.anchor for link in links),
+        overlong=tuple(link.url for link in links if link.type == CUT and link.anchor),
+    )
+    return StoredExtraction(document, content, text, sample, signs, url)
+
+
+_HASHES = """
+SELECT coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash)
+  FROM record r LEFT JOIN content c ON c.no = r.content WHERE r.no = ?
+"""
+_DOCUMENT = "SELECT document FROM content WHERE no = ?"
+#: Changes ascend by number. In a CROSS JOIN, SQLite reads the last ones of all sources first, and
+#: not every record of the source.
+_LAST_CHANGES = """
+SELECT r.no, c.text_hash,
+       max(h.run) > (SELECT coalesce(max(no), 0) FROM run WHERE source = :source AND complete)
+  FROM (SELECT record, run FROM change ORDER BY no DESC LIMIT :most) AS h
+ CROSS JOIN record r CROSS JOIN content c
+ WHERE r.no = h.record AND c.no = r.content AND r.source = :source
+ GROUP BY r.no, c.text_hash
+"""
+#: The same with the documents of texts that are not too long for ``rules.shield``.
+_LAST_DOCUMENTS = """
+SELECT r.no, c.document FROM (SELECT record FROM change ORDER BY no DESC LIMIT :most) AS h
+ CROSS JOIN record r CROSS JOIN content c
+ WHERE r.no = h.record AND c.no = r.content AND r.source = :source AND c.text_length <= :longest
+   AND c.document IS NOT NULL
+ GROUP BY r.no, c.no
+"""
+_MOST_CHANGES: Final = 1_000
+_TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
+_TITLE = "SELECT title FROM content WHERE no = ?"
+_LANGUAGE = "SELECT sample, language FROM content WHERE no = ? AND sample IS NOT NULL"
+_CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
+_TURNED = "SELECT max(at) FROM event WHERE record = ?"
+_CONFIGURATIONS = "SELECT no FROM fingerprint WHERE extraction = ?"
+
+
+class ContentReader:
+    """The stored contents of one source's pages, by their numbers or by their bytes."""
+
+    def __init__(self, connection: Connection, source: int) -> None:
+        self._connection = connection
+        self._source = source
+
+    def content_hash(self, no: int) -> bytes | None:
+        """Return the hash of a page's stored content."""
+        return self.hashes(no)[0]
+
+    def hashes(self, no: int) -> tuple[bytes | None, bytes | None]:
+        """Return the hashes of a page's stored content and stored text."""
+        row: Any = self._connection.execute(_HASHES, (no,)).fetchone()
+        return (None, None) if row is None else (row[0], row[1])
+
+    def had_text(self, no: int, text_hash: bytes) -> bool:
+        """Whether a page recently had a text (collapsed.stored_row_had_text)."""
+        return stored_row_had_text(self._connection, no, text_hash)
+
+    def turned_at(self, no: int) -> int | None:
+        """Return when a page last changed its status (Unix seconds); None: no event reports it."""
+        value: int | None = self._connection.execute(_TURNED, (no,)).get
+        return value
+
+    def document(self, content: int) -> Document:
+        """Return a content's document; without sections if none is stored."""
+        packed: bytes | None = self._connection.execute(_DOCUMENT, (content,)).get
+        return Document() if packed is None else unpack_stored_document(packed)
+
+    def last_changes(self) -> list[tuple[int, bytes, bool]]:
+        """Return the pages that changed last: number, text by now, whether since a complete run.
+
+        They are of the last 1,000 changes of the registry.
+        """
+        names = {"source": self._source, "most": _MOST_CHANGES}
+        rows: Any = self._connection.execute(_LAST_CHANGES, names).fetchall()
+        return [(no, bytes(text), bool(since)) for no, text, since in rows]
+
+    def last_documents(self, longest: int) -> Iterator[tuple[int, Document]]:
+        """Yield the number and the document of each page that changed last.
+
+        They are of the last 1,000 changes, and have texts of at most ``longest`` characters.
+        """
+        names = {"source": self._source, "most": _MOST_CHANGES, "longest": longest}
+        rows: Any = self._connection.execute(_LAST_DOCUMENTS, names).fetchall()
+        for number, packed in rows:
+            yield number, unpack_stored_document(packed)
+
+    def text_length(self, content: int) -> int:
+        """Return the length of a content's text in characters."""
+        return int(self._connection.execute(_TEXT_LENGTH, (content,)).get or 0)
+
+    def title(self, content: int) -> str:
+        """Return a content's title."""
+        return str(self._connection.execute(_TITLE, (content,)).get or "")
+
+    def language(self, content: int) -> tuple[bytes, str] | None:
+        """Return a content's language, after the digest of the text that it was detected by."""
+        row: Any = self._connection.execute(_LANGUAGE, (content,)).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def canonical_url(self, no: int) -> str | None:
+        """Return the canonical URL that a page named when it was read last."""
+        value: str | None = self._connection.execute(_CANONICAL_URL, (no,)).get
+        return value
+
+    def snapshot(self, snapshots: Snapshots, no: int) -> Place:
+        """Return the place of a page's snapshot (Snapshots.find)."""
+        return snapshots.find(self._connection, no)
+
+    def has_body(self, snapshots: Snapshots, snapshot: int) -> bool:
+        """Whether a snapshot can be read (Snapshots.is_readable)."""
+        return snapshots.is_readable(self._connection, snapshot)
+
+    def unreadable(self, body_hash: bytes, extraction: int, media: str) -> Unreadable | None:
+        """Return the reason why an extraction version cannot read a body.
+
+        None: no reason is stored.
+        """
+        return find_unreadable_row(self._connection, body_hash, extraction, media)
+
+    def extraction(
+        self, body_hash: bytes, media: str, configuration: int
+    ) -> StoredExtraction | None:
+        """Return the stored extraction of a body (find_stored_extraction), or None."""
+        return find_stored_extraction(
+            self._connection, self._source, body_hash, media, configuration
+        )
+
+    def configurations(self, extraction: int) -> frozenset[int]:
+        """Return the fingerprints of all configurations under which a version extracted."""
+        rows: Any = self._connection.execute(_CONFIGURATIONS, (extraction,))
+        return frozenset(no for (no,) in rows)
+
 
 _PAGES = """
 SELECT r.no, r.url, h.name, s.depth, s.reached_run, r.kind,
@@ -223,3 +412,127 @@ class PageReader:
     def last_number(self) -> int:
         """Return the highest number that was ever reserved."""
         return last_sequence_number(self._connection, "address")
+
+
+_PENDING = """
+SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
+"""
+_VISITED = "SELECT no, depth FROM state WHERE visited_run = ?"
+_VISITED_ELSEWHERE = """
+SELECT no FROM state s JOIN links l USING (no) WHERE s.visited_run = ? AND l.scope <> ?
+"""
+_REDIRECTS = """
+SELECT no, r.redirect_target, r.redirect_no FROM record r JOIN state s USING (no)
+ WHERE no IN carray(?) AND s.visited_run = ? AND s.outcome = 5
+   AND r.redirect_target IS NOT NULL
+"""
+_NOT_ASKED_SINCE = """
+SELECT count(*) FROM state
+ WHERE reached_run = :run AND seen_run = :run AND visited_run < :run AND visited_run <= :since
+"""
+#: Stored sitemaps that this run has not reached so far.
+_UNNAMED = """
+SELECT r.no, s.depth, l.scope, l.targets
+  FROM record r JOIN state s USING (no) JOIN links l USING (no)
+ WHERE r.source = :source AND r.kind > 0 AND s.standing = 1 AND s.reached_run < :run
+"""
+_LISTING = "SELECT listing FROM source WHERE no = ?"
+#: Pages about which the listing of run ``run`` says nothing: restored since, or never readable.
+#: A file that cannot be read is accounted for: it is the same in the same listing.
+#: A stored file that has grown too large (1207) has the properties of its former version.
+_BEYOND = f"""
+SELECT r.url FROM state s JOIN record r USING (no)
+ WHERE r.source = :source
+   AND (s.standing > 0 AND s.visited_run < :run
+        OR (s.standing = 0 AND s.visited_run = :run OR s.http_status = {Fault.BOMB:d})
+           AND {unread_etag_sql(":extraction")} IS NULL)
+"""
+_HELD_FILES = """
+SELECT r.no FROM record r JOIN state s USING (no)
+ WHERE r.source = ? AND s.standing > 0 AND r.kind = 0
+"""
+_PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"
+
+
+class RunProgressReader:
+    """The progress of the runs of one source."""
+
+    def __init__(self, connection: Connection, source: int) -> None:
+        self._connection = connection
+        self._source = source
+
+    def pending(self, run: int) -> Iterator[tuple[int, int]]:
+        """Return (number, depth) of the pages reached and not visited, breadth first."""
+        rows: Any = self._connection.execute(_PENDING, {"run": run})
+        return iter(rows)
+
+    def visited(self, run: int) -> Iterator[tuple[int, int]]:
+        """Return (number, depth) of all pages that a run visited so far."""
+        rows: Any = self._connection.execute(_VISITED, (run,))
+        return iter(rows)
+
+    def visited_elsewhere(self, run: int, scope: int) -> list[int]:
+        """Return the numbers of visited pages whose links were filtered by another scope."""
+        rows: Any = self._connection.execute(_VISITED_ELSEWHERE, (run, scope)).fetchall()
+        return [no for (no,) in rows]
+
+    def redirects(self, numbers: Sequence[int], run: int) -> dict[int, tuple[str, int | None]]:
+        """Return the (target, its number) of those of ``numbers`` that redirected in a run."""
+        if not numbers:
+            return {}
+        rows: Any = self._connection.execute(_REDIRECTS, (Many(numbers), run))
+        return {no: (target, number) for no, target, number in rows}
+
+    def not_asked_since(self, run: int, since: int) -> int:
+        """Return the number of pages that a run reached and no run after ``since`` visited.
+
+        This scans the run. Pages that robots.txt refused lead nowhere and do not count.
+        """
+        names = {"run": run, "since": since}
+        return int(self._connection.execute(_NOT_ASKED_SINCE, names).get)
+
+    def listing(self) -> str | None:
+        """Return the stored facts about the last listing of the source."""
+        found = self._connection.execute(_LISTING, (self._source,)).get
+        return None if found is None else str(found)
+
+    def held_files(self) -> Iterator[int]:
+        """Return the numbers of the stored files of the source."""
+        rows: Any = self._connection.execute(_HELD_FILES, (self._source,)).fetchall()
+        return (no for (no,) in rows)
+
+    def urls_beyond(self, run: int) -> list[str]:
+        """Return the URLs of the pages that the listing of a run does not account for."""
+        names = {"source": self._source, "run": run, "extraction": EXTRACTION_VERSION}
+        rows: Any = self._connection.execute(_BEYOND, names).fetchall()
+        return [url for (url,) in rows]
+
+    def unnamed_sitemaps(self, run: int) -> list[tuple[int, int, int, bytes]]:
+        """Return the stored sitemaps that a run did not reach.
+
+        Each is (number, depth, scope, packed targets).
+        """
+        names = {"source": self._source, "run": run}
+        rows: Any = self._connection.execute(_UNNAMED, names).fetchall()
+        return list(rows)
+
+    def to_verify(self, run: int) -> list[int]:
+        """Return the candidates for removal as orphans that were not verified yet."""
+        values = (self._source, run, RemovalRule.ORPHAN)
+        rows: Any = self._connection.execute(_PROBED, values).fetchall()
+        return [no for (no,) in rows]
+
+
+class RegistryReaders:
+    """The readers of the event loop: they see committed data and wait for no writer."""
+
+    def __init__(self, connection: Connection, source: int) -> None:
+        self.pages = PageReader(connection, source)
+        self.contents = ContentReader(connection, source)
+        self.hosts = HostReader(connection, source)
+        self.progress = RunProgressReader(connection, source)
+        self._connection = connection
+
+    def close(self) -> None:
+        """Close the connection; the last one of a file leaves no write-ahead log behind."""
+        self._connection.close()

@@ -14,15 +14,15 @@ from smartcrawl.registry.database import choices
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.index_protocols import Indexing
+from smartcrawl.registry.names import SeedNameRows
 from smartcrawl.registry.numbers import RecordNumbers
-from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices, steady_run_time
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.run_orders import is_run_row_before_seal
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
-from smartcrawl.registry.seed_names import SeedNameRows
 from smartcrawl.rules.model import RunState
 
 if TYPE_CHECKING:  # imports PostgreSQL's client, which few runs need

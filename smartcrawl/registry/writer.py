@@ -12,10 +12,11 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.program import program_argument
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.registry.commit.batch import RegistryCommit, Sharing
-from smartcrawl.registry.commit.refused import (
+from smartcrawl.registry.commit.batch import (
     DATA_ERRORS,
     Failed,
+    RegistryCommit,
+    Sharing,
     database_refusal_reason,
     first_refused_visit_row,
     store_refused_visit_row,

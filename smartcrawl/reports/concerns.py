@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from smartcrawl.model.program import program_crawl_line
+from smartcrawl.registry.chunks import refused_reasons_text
 from smartcrawl.registry.library.shortfall import TRIMMED, stored_trimmed_note
-from smartcrawl.registry.refused_chunks import refused_reasons_text
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.status import SourceStatus
 from smartcrawl.reports.text import report_noun, report_time_span, run_state_text

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.urls import display_url, normalize_url, url_digest
 from smartcrawl.registry.pages import PageReader, unread_etag_sql
-from smartcrawl.registry.removal.emptied import emptied_library_problem, emptied_root_problem
+from smartcrawl.registry.removal.purge import emptied_library_problem, emptied_root_problem
 from smartcrawl.reports.entries import ReportedRecord
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.files import Check

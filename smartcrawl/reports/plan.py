@@ -10,7 +10,7 @@ from typing import Any
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.removal.known_before import EVERY, lowest_stored_number_met
+from smartcrawl.registry.removal.candidates import EVERY, lowest_stored_number_met
 from smartcrawl.registry.removal.purge import Target, withheld_candidate_rows
 from smartcrawl.reports.entries import ReportedRecord, reported_proposal, reported_records
 from smartcrawl.reports.listed_walk import ListedWalkReport

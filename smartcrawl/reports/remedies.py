@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from smartcrawl.model.program import program_argument, program_name
-from smartcrawl.registry.removal.emptied import (
+from smartcrawl.registry.removal.purge import (
     is_emptied_library_reason,
     is_emptied_root_reason,
     is_mount_reason,

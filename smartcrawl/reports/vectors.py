@@ -9,15 +9,15 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.embedder_options import ON_THIS_MACHINE
 from smartcrawl.model.program import program_name
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.choices import stored_choices
-from smartcrawl.registry.refused_chunks import refused_reasons_text
-from smartcrawl.registry.remote_chunks import (
+from smartcrawl.registry.chunks import (
     INDEXED_EMBEDDER,
     has_remote_chunk_rows,
+    refused_reasons_text,
     remote_chunk_table,
+    vector_table,
 )
-from smartcrawl.registry.vector_table import vector_table
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.choices import stored_choices
 from smartcrawl.reports.text import report_noun
 
 #: The embedder that was used last for all chunks, else the latest one.

@@ -12,9 +12,8 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
-from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE
+from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, verified_orphan_rows
 from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows
-from smartcrawl.registry.removal.verified import verified_orphan_rows
 from smartcrawl.registry.runs.runs import last_run_row
 from smartcrawl.reports import story
 from smartcrawl.reports.entries import (

@@ -11,8 +11,8 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Lease
-from smartcrawl.registry.ordered import register_ordered_rows
-from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.items import register_ordered_rows
+from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.recomputing import recompute_row_ids
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.evidence import count_run_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.run.frontier.memory import FrontierDepths
 from smartcrawl.run.links import Links

@@ -8,11 +8,11 @@ from dataclasses import replace
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import EndingRunRow
+from smartcrawl.registry.removal.settle import wall_reason_rows
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
-from smartcrawl.registry.removal.walls import wall_reason_rows
 from smartcrawl.registry.runs.evidence import (
     count_run_rows,
     count_silent_rows,

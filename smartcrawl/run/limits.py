@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from smartcrawl.model.options import Options
-from smartcrawl.registry.host_facts import HostReader
+from smartcrawl.registry.hosts import HostReader
 from smartcrawl.rules.traps import TrapBudget
 from smartcrawl.run.shortcomings import Shortcomings
 

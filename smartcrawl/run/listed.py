@@ -10,8 +10,8 @@ from typing import Final
 
 from smartcrawl.model.pages import ListedRecord, Page
 from smartcrawl.model.urls import display_url
-from smartcrawl.registry.readers import RegistryReaders
-from smartcrawl.registry.removal.emptied import (
+from smartcrawl.registry.pages import RegistryReaders
+from smartcrawl.registry.removal.purge import (
     emptied_library_problem,
     emptied_root_problem,
     mount_problem,

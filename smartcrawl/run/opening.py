@@ -18,11 +18,11 @@ from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_argument, program_argument_label
 from smartcrawl.model.urls import request_url, url_endpoint
+from smartcrawl.registry.chunks import owe_refused_chunks
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.jobs import load_sources_with_stored_jobs
-from smartcrawl.registry.refused_chunks import owe_refused_chunks
-from smartcrawl.registry.runs.job_runs import PREFIX
+from smartcrawl.registry.runs.run_orders import PREFIX
 from smartcrawl.run.orders import MOST_RETRY_BATCHES, RETRY_BATCHES, Orders
 from smartcrawl.run.pushing import run_push_key
 from smartcrawl.run.run import Run

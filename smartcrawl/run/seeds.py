@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from smartcrawl.model.pages import Page
 from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
-from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun, Role
 from smartcrawl.rules.connections import (

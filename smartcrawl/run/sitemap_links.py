@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from smartcrawl.extract.sitemaps import parsed_llms_txt_url
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import url_host_key
-from smartcrawl.registry.host_facts import HostReader
+from smartcrawl.registry.hosts import HostReader
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.seeds import Seeds

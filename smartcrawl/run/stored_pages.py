@@ -9,9 +9,8 @@ from smartcrawl.extract.html import DetectedLanguage
 from smartcrawl.model.documents import Document, Link
 from smartcrawl.model.exceptions import SnapshotStoreError
 from smartcrawl.model.pages import Page, Unreadable, Visit
-from smartcrawl.registry.equal_bytes import StoredExtraction
 from smartcrawl.registry.pack import unpack_stored_links
-from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.pages import RegistryReaders, StoredExtraction
 from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Fault, Standing
 from smartcrawl.sources.extraction import EXTRACTION_VERSION

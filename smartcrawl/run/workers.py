@@ -8,7 +8,7 @@ from typing import Protocol
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
-from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.runs.runs import OpenRun

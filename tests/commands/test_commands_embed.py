@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.registry.vector_table import vector_table
+from smartcrawl.registry.chunks import vector_table
 from tests.commands.two_sources import TwoSources
 from tests.crawls.commands import Scrapy
 from tests.index.embedding.embeddings_server import (

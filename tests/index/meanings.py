@@ -22,13 +22,13 @@ from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import url_host_key
+from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
-from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.registry.writer import RegistryWriter, Written
 from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, embeddings
 from tests.index.remote_desk import RemoteDesk

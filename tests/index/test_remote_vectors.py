@@ -32,6 +32,7 @@ from smartcrawl.model.documents import ChunkSize, Section
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
+from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.registry.removal.purge import (
@@ -39,7 +40,6 @@ from smartcrawl.registry.removal.purge import (
     remove_stored_pages,
     undo_stored_removals,
 )
-from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.reports.vectors import reported_vectors_by_source, vector_counts_text
 from smartcrawl.rules.model import Outcome
 from tests import servers

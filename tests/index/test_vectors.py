@@ -26,16 +26,15 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Chunk, Section
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Visit
+from smartcrawl.registry.chunks import RefusedChunks, refused_chunk_counts, vector_table
 from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_stored_document
-from smartcrawl.registry.refused_chunks import RefusedChunks, refused_chunk_counts
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,
     remove_stored_pages,
     undo_stored_removals,
 )
-from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.rules.model import Action, Outcome
 from tests.index.asking import search
 from tests.index.meanings import (

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.registry.commit.folder_marks import OWNER, RegistryPlace
-from smartcrawl.registry.commit.leftovers import SnapshotLeftovers
+from smartcrawl.registry.commit.snapshots import OWNER, RegistryPlace, SnapshotLeftovers
 from tests.lab.lab_crawl import LabCrawl
 from tests.site_server import Site, html
 

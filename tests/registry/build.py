@@ -37,7 +37,7 @@ from smartcrawl.registry.database.sqlite import (
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.pack import pack_stored_links, pack_stored_numbers
-from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs import runs

@@ -24,8 +24,7 @@ from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.sequences import draw_sequence_numbers
-from smartcrawl.registry.database.transactions import WRITING
+from smartcrawl.registry.database.transactions import WRITING, draw_sequence_numbers
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.writer import RegistryWriter
 from smartcrawl.rules.clones import MIN_CLONE_TEXT

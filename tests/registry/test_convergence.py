@@ -30,14 +30,14 @@ from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Traffic, Visit
-from smartcrawl.registry import run_progress
+from smartcrawl.registry import pages
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase, migrate
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
-from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.removal import candidates, sweep, verified
+from smartcrawl.registry.removal import candidates, sweep
 from smartcrawl.registry.removal import settle as settle_module
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.writer import Written
@@ -782,7 +782,7 @@ def test_whatever_is_interrupted_the_registry_converges_in_many_more_histories(s
 
 
 def _ignores_the_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(verified, "lets_page_go", lambda look, policy: look.answer is not None)
+    patch.setattr(candidates, "lets_page_go", lambda look, policy: look.answer is not None)
 
 
 def _forgets_to_promote(patch: pytest.MonkeyPatch) -> None:
@@ -794,7 +794,7 @@ def _settles_no_clones(patch: pytest.MonkeyPatch) -> None:
 
 
 def _visits_again_after_a_resume(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(run_progress, "_VISITED", "SELECT no, depth FROM state WHERE visited_run = -?")
+    patch.setattr(pages, "_VISITED", "SELECT no, depth FROM state WHERE visited_run = -?")
 
 
 def _ages_by_incomplete_runs(patch: pytest.MonkeyPatch) -> None:
@@ -815,7 +815,9 @@ def _keeps_validators(patch: pytest.MonkeyPatch) -> None:
 
 def _believes_any_target(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        settle_module, "_INDEXED", "SELECT no FROM state WHERE no IN carray(:numbers) AND :run"
+        settle_module,
+        "_INDEXED_PAGES",
+        "SELECT no FROM state WHERE no IN carray(:numbers) AND :run",
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from smartcrawl.model.pages import Collapse, Visit
-from smartcrawl.registry import page_contents
+from smartcrawl.registry import pages
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs import runs
@@ -285,10 +285,10 @@ def test_the_documents_of_the_last_changes_are_those_of_pages_with_short_texts(k
 @pytest.mark.parametrize("statement", ["_LAST_CHANGES", "_LAST_DOCUMENTS"])
 def test_the_last_changes_are_read_before_the_pages_of_the_source(known: Desk, statement: str):
     """Else SQLite reads each record of the source, with its content."""
-    most = page_contents._MOST_CHANGES  # SQLite plans by the number
+    most = pages._MOST_CHANGES  # SQLite plans by the number
     values = {"source": 1, "most": most, "longest": 10_000}
     plan = known.connection.execute(
-        f"EXPLAIN QUERY PLAN {getattr(page_contents, statement)}", values
+        f"EXPLAIN QUERY PLAN {getattr(pages, statement)}", values
     ).fetchall()
 
     assert "record_id" not in str(plan)

@@ -5,8 +5,8 @@ import pytest
 from smartcrawl.extract.hashes import body_hash
 from smartcrawl.model.documents import CUT, Image, Link
 from smartcrawl.model.pages import NAMES_SIGNED
-from smartcrawl.registry import equal_bytes
-from smartcrawl.registry.equal_bytes import StoredExtraction, find_stored_extraction
+from smartcrawl.registry import pages
+from smartcrawl.registry.pages import StoredExtraction, find_stored_extraction
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, Desk, document
 
@@ -132,9 +132,9 @@ def test_the_look_up_uses_its_index(desk: Desk):
     values = (1, body_hash(b"the bytes of 7"), MEDIA, 7)
     if desk.connection.dialect == "postgres":
         desk.connection.execute("SET enable_seqscan = off")
-        rows = desk.connection.execute(f"EXPLAIN {equal_bytes._FIND}", values).fetchall()
+        rows = desk.connection.execute(f"EXPLAIN {pages._FIND}", values).fetchall()
     else:
-        rows = desk.connection.execute(f"EXPLAIN QUERY PLAN {equal_bytes._FIND}", values).fetchall()
+        rows = desk.connection.execute(f"EXPLAIN QUERY PLAN {pages._FIND}", values).fetchall()
 
     assert "record_body" in str(rows)
     assert "SCAN" not in str(rows)

@@ -3,7 +3,7 @@
 import pytest
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.removal import candidates, known_before, purge
+from smartcrawl.registry.removal import candidates, purge
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, RemovalRule, Word
 from tests.registry.build import LATER, Desk, closing
@@ -218,16 +218,16 @@ def test_the_first_address_since_a_run_is_one_of_its_source(site: Desk):
     one, other = map(site.number, found)
     site.connection.execute("UPDATE record SET source = 2 WHERE no = ?", (other,))
 
-    lowest = [known_before.lowest_stored_number_met(site.connection, 1, run) for run in range(5)]
-    assert lowest == [1, 1, one, known_before.EVERY, known_before.EVERY]
-    assert known_before.lowest_stored_number_met(site.connection, 2, 2) == other
+    lowest = [candidates.lowest_stored_number_met(site.connection, 1, run) for run in range(5)]
+    assert lowest == [1, 1, one, candidates.EVERY, candidates.EVERY]
+    assert candidates.lowest_stored_number_met(site.connection, 2, 2) == other
 
 
 @pytest.mark.sqlite
 def test_the_first_address_since_a_run_is_looked_for_among_the_last_ones(site: Desk):
     """By the index of the source, every record of the source would be read, once for each run."""
     plan = site.connection.execute(
-        f"EXPLAIN QUERY PLAN {known_before._MET_SINCE}", {"source": 1, "since": 1}
+        f"EXPLAIN QUERY PLAN {candidates._MET_SINCE}", {"source": 1, "since": 1}
     ).fetchall()
 
     assert "record_id" not in str(plan)

@@ -12,8 +12,7 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryFullError
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.commit.batch import RegistryCommit
-from smartcrawl.registry.commit.refused import first_refused_visit_row
+from smartcrawl.registry.commit.batch import RegistryCommit, first_refused_visit_row
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sqlite import SqliteDatabase

@@ -13,7 +13,7 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.registry import open_registry
-from smartcrawl.registry.removal.empty_source import delete_empty_source_rows
+from smartcrawl.registry.removal.tombstones import delete_empty_source_rows
 from smartcrawl.registry.runs import evidence, runs
 from smartcrawl.registry.runs.run_results import stored_run_result
 from smartcrawl.rules.http import outcome_of_http_status

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.sqlite import SqliteDatabase
-from smartcrawl.registry.seed_names import SeedNameRows
+from smartcrawl.registry.names import SeedNameRows
 from smartcrawl.rules.connections import SeedReach
 from tests.registry.build import Desk, begin_registry
 

@@ -8,11 +8,9 @@ from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.commit.batch import RegistryCommit, Sharing
-from smartcrawl.registry.commit.renaming import renumber_batch_rows
+from smartcrawl.registry.commit.batch import RegistryCommit, Sharing, renumber_batch_rows
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.database.sequences import draw_sequence_numbers
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.database.transactions import draw_sequence_numbers, transaction
 from smartcrawl.registry.pack import pack_stored_numbers, unpack_stored_numbers
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.shared_reader import SharedReader

@@ -12,11 +12,11 @@ import pytest
 from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import SnapshotMissingError
 from smartcrawl.model.pages import Page, PageAnswer, ParsedBody, Visit
-from smartcrawl.registry.commit.folder_marks import mark_snapshot_folder
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.commit.snapshots import (
     Snapshots,
     delete_lost_snapshot_row,
+    mark_snapshot_folder,
     release_snapshot_row,
 )
 from smartcrawl.registry.database.sqlite import connect_sqlite, migrate

@@ -6,7 +6,7 @@ import pytest
 
 from smartcrawl.model.documents import Link
 from smartcrawl.model.pages import Unreadable
-from smartcrawl.registry.commit import unreadable
+from smartcrawl.registry.commit import record
 from smartcrawl.rules.model import Fault, Outcome
 from tests.registry.build import NOW, Desk, closing
 
@@ -163,10 +163,10 @@ def test_unreadable_bodies_are_forgotten_when_their_time_is_over(
     desk.closing = replace(desk.closing, gone_ttl=ttl)
     bodies = [Unreadable(bytes([n]) * 16, 1, "application/pdf", Fault.PROCESSING, 0, "cut short")
               for n in range(2)]  # fmt: skip
-    unreadable.store_unreadable_rows(desk.connection, bodies, NOW)
-    unreadable.store_unreadable_rows(desk.connection, bodies[1:], NOW + DAY)
+    record.store_unreadable_rows(desk.connection, bodies, NOW)
+    record.store_unreadable_rows(desk.connection, bodies[1:], NOW + DAY)
 
     run(desk, now=NOW + TTL + 1)
 
-    found = [unreadable.find_unreadable_row(desk.connection, *body[:3]) for body in bodies]
+    found = [record.find_unreadable_row(desk.connection, *body[:3]) for body in bodies]
     assert [body is not None for body in found] == known

@@ -4,7 +4,7 @@ import pytest
 
 from smartcrawl.model.documents import Link
 from smartcrawl.registry.removal import purge
-from smartcrawl.registry.removal.walls import wall_reason_rows
+from smartcrawl.registry.removal.settle import wall_reason_rows
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Standing, Status, Word
 from tests.registry.build import LATER, Desk, closing
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.model.pages import ListedRecord
-from smartcrawl.registry.removal.emptied import is_mount_reason
+from smartcrawl.registry.removal.purge import is_mount_reason
 from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.sources.files import FilesSource

@@ -9,7 +9,7 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.model.options import Options
-from smartcrawl.registry.runs.run_rules import differing_rules
+from smartcrawl.registry.runs.membership import differing_rules
 from smartcrawl.rules.model import Mode
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.shared import rules

@@ -21,9 +21,9 @@ from smartcrawl.index.embedded.vectors import (
 )
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.model.exceptions import EmbedderError
+from smartcrawl.registry.chunks import owe_refused_chunks
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.refused_chunks import owe_refused_chunks
 
 _SHOWN: Final = 5  #: texts without a vector whose pages and reasons are shown
 

@@ -11,8 +11,8 @@ from smartcrawl.index.embedded.vectors import VectorQuery, index_halfvec_text
 from smartcrawl.index.ranking import MOST_SHOWN, ProposedPage, Ranked, RankedPart
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.installing import extra_installation
+from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.rules.vectors import fuse, keep_places
 
 #: Distances are those of vectors of length 1: their squares are 2 - 2 cos.

@@ -17,17 +17,17 @@ from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_line
+from smartcrawl.registry.chunks import (
+    RefusedChunks,
+    refused_chunk_counts,
+    refused_reasons_text,
+    remote_chunk_table,
+    vector_table,
+)
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.refused_chunks import (
-    RefusedChunks,
-    refused_chunk_counts,
-    refused_reasons_text,
-)
-from smartcrawl.registry.remote_chunks import remote_chunk_table
-from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.rules.vectors import Answering, has_same_model
 
 _MOST_OWED: Final = 10  #: a hybrid search counts words alone if more than 1/10 is owed

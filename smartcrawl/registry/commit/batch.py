@@ -4,28 +4,148 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import CommitsLostError
+from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import display_url
 from smartcrawl.registry.commit.clones import write_clone_places
 from smartcrawl.registry.commit.collapsed import store_former_hashes
-from smartcrawl.registry.commit.contents import prepare_content_rows
-from smartcrawl.registry.commit.renaming import renumber_batch_rows
+from smartcrawl.registry.commit.record import prepare_content_rows, store_unreadable_rows
 from smartcrawl.registry.commit.run_counts import BatchCounts, VisitedHosts
-from smartcrawl.registry.commit.unreadable import store_unreadable_rows
 from smartcrawl.registry.commit.visit import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import Sink
-from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_numbers
+from smartcrawl.registry.pack import numbers_for_sql, pack_stored_numbers, unpack_stored_numbers
 from smartcrawl.registry.spellings import store_spelling_rows, store_tried_rows
-from smartcrawl.rules.model import Outcome, RemovalRule, Word
+from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Word
+from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
 from smartcrawl.rules.trust import LED_BACK, Trust
+
+
+def renumber_batch_rows(batch: Batch, renamed: Mapping[int, int]) -> None:
+    """Replace numbers in a batch; a renamed address is registered already and counts as reached."""
+    if not renamed:
+        return
+    new = []
+    for address in batch.addresses:
+        if address.no in renamed:
+            _reach(batch, renamed[address.no], address.depth)
+            # The other worker may have met it under another spelling, which it requests.
+            batch.spellings.setdefault(address.no, []).insert(0, address.url)
+        else:
+            origin = address.discovered_from
+            new.append(address._replace(discovered_from=_one(renamed, origin)))
+    batch.addresses = new
+    for number in [number for number in batch.reached if number in renamed]:
+        _reach(batch, renamed[number], batch.reached.pop(number))
+    for number in [number for number in batch.spellings if number in renamed]:
+        urls = batch.spellings.pop(number)
+        batch.spellings.setdefault(renamed[number], []).extend(urls)
+    for number in [number for number in batch.kinds if number in renamed]:
+        batch.kinds.setdefault(renamed[number], batch.kinds.pop(number))
+    batch.retargeted = [
+        (no, scope, _packed(renamed, targets), _one(renamed, canonical))
+        for no, scope, targets, canonical in batch.retargeted
+    ]
+    for visit in batch.visits:
+        parsed = visit.parsed
+        parsed.targets = _packed(renamed, parsed.targets)
+        parsed.canonical_no = _one(renamed, parsed.canonical_no)
+
+
+def _reach(batch: Batch, number: int, depth: int) -> None:
+    batch.reached[number] = min(depth, batch.reached.get(number, depth))
+
+
+def _one(renamed: Mapping[int, int], number: int | None) -> int | None:
+    return number if number is None else renamed.get(number, number)
+
+
+def _packed(renamed: Mapping[int, int], targets: bytes) -> bytes:
+    numbers = unpack_stored_numbers(targets)
+    if renamed.keys().isdisjoint(numbers):
+        return targets
+    return pack_stored_numbers(
+        list(dict.fromkeys(renamed.get(number, number) for number in numbers))
+    )
+
+
+#: Python's errors about a value: text without UTF-8, a number that is too large, or a type that
+#: no column takes.
+DATA_ERRORS = (ValueError, TypeError, OverflowError)
+
+#: Writes a batch with only its first visits, by count; returns the error, or None.
+Attempt = Callable[[int], Exception | None]
+
+
+class Failed(NamedTuple):
+    """A visit that could not be written, and the word under which it was counted before."""
+
+    visit: Visit
+    word: Word
+
+
+def first_refused_visit_row(
+    visits: list[Visit], attempt: Attempt
+) -> tuple[Visit, Exception] | None:
+    """Return the first visit that cannot be written after its predecessors, with the error.
+
+    None if no visit is the cause: the batch fails without visits, too, or does not fail again.
+    The number of trials grows with the logarithm of the number of visits.
+    """
+    why = attempt(len(visits))
+    if why is None or attempt(0) is not None:
+        return None
+    good, bad = 0, len(visits)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        found = attempt(middle)
+        if found is None:
+            good = middle
+        else:
+            bad, why = middle, found
+    return visits[bad - 1], why
+
+
+def store_refused_visit_row(visit: Visit, why: str) -> Failed:
+    """End a visit as UNPROCESSABLE; stored content and validators stay.
+
+    It does not count as unreachable: its server answered, and its links were offered
+    (R1-36; ADR 130).
+    """
+    parsed = visit.parsed
+    word = visit.verdict.word if visit.verdict is not None else Word.FAILED
+    visit.fail(Fault.PROCESSING, why)
+    parsed.document, parsed.links, parsed.targets, visit.answer.body = None, None, b"", None
+    visit.verdict = decide(visit.page.state.standing, visit.outcome)
+    return Failed(visit, word)
+
+
+def store_unwritable_visit_row(visit: Visit, error: Exception) -> Failed:
+    """End a visit that the database refuses, and clear every value that it may refuse."""
+    visit.url, visit.kind, visit.answer.location = visit.page.url, visit.page.kind, None
+    visit.collapse = visit.parsed.unreadable = visit.snapshot = None
+    return store_refused_visit_row(
+        visit, f"the registry does not take it: {database_refusal_reason(error)}"
+    )
+
+
+def database_refusal_reason(error: Exception) -> str:
+    r"""Return type and first line of an error, in characters that every database takes.
+
+    >>> database_refusal_reason(ValueError("a\x00b \ud800\nmore"))
+    'ValueError: a\\x00b \\ud800'
+    """
+    text = (str(error).splitlines() or [""])[0].replace("\0", "\\x00")
+    readable = text.encode("utf-8", "backslashreplace").decode()
+    return f"{type(error).__name__}: {readable}" if readable else type(error).__name__
+
 
 _HOST = "INSERT INTO host (name, display) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _HOST_TALLY = """

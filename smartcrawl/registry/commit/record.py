@@ -3,20 +3,199 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from smartcrawl.model.pages import BROUGHT, EMPTIED_AT, NAMES_SIGNED, NEEDS_SIGNATURE, Visit
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.pages import (
+    BROUGHT,
+    EMPTIED_AT,
+    NAMES_SIGNED,
+    NEEDS_SIGNATURE,
+    Unreadable,
+    Visit,
+)
 from smartcrawl.model.signatures import is_signed_url
 from smartcrawl.model.urls import Trackers
-from smartcrawl.registry.commit.contents import drop_content_row, hold_content_row
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import Sink
-from smartcrawl.registry.pack import links_for_database
+from smartcrawl.registry.pack import links_for_database, pack_stored_document
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.files import FAULTS_OF_BYTES
 from smartcrawl.rules.http import iso_last_modified
-from smartcrawl.rules.model import Action, Outcome, Standing, Status
+from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
+
+_FIND = """
+SELECT fault, allowed, message FROM unreadable
+ WHERE body_hash = ? AND extraction = ? AND media = ?
+"""
+_PUT = """
+INSERT INTO unreadable (body_hash, extraction, media, fault, allowed, message, at)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (body_hash, extraction, media) DO UPDATE
+   SET fault = excluded.fault, allowed = excluded.allowed, message = excluded.message,
+       at = excluded.at
+"""
+_PURGE = "DELETE FROM unreadable WHERE at < ?"
+
+
+def find_unreadable_row(
+    connection: Connection, body_hash: bytes, extraction: int, media: str
+) -> Unreadable | None:
+    """Return the record of a body that an extraction cannot read, or None."""
+    row: Any = connection.execute(_FIND, (body_hash, extraction, media)).fetchone()
+    if row is None:
+        return None
+    return Unreadable(body_hash, extraction, media, Fault(row[0]), row[1], row[2])
+
+
+def store_unreadable_rows(connection: Connection, bodies: Iterable[Unreadable], now: int) -> None:
+    """Record bodies that cannot be read; a body that came again gets ``now`` as its time."""
+    rows = {body[:3]: (*body[:3], int(body.fault), body.allowed, body.message, now)
+            for body in bodies}  # fmt: skip
+    connection.executemany(_PUT, [rows[key] for key in sorted(rows)])  # the order of all locks
+
+
+def purge_unreadable_rows(connection: Connection, before: int) -> None:
+    """Delete the rows of bodies that have not come since ``before`` (Unix seconds)."""
+    connection.execute(_PURGE, (before,))
+
+
+#: A content of this page alone, needed for no undo, is overwritten with the page's next content.
+_REPLACE = """
+UPDATE content
+   SET content_hash = ?2, text_hash = ?3, text_length = ?4, title = ?5, description = ?6,
+       language = ?7, sample = ?8, charset = ?9, image_count = ?10, document = ?11,
+       keywords = ?12, txt = ?13
+ WHERE no = ?14 AND source = ?1 AND content_hash <> ?2
+   AND NOT EXISTS (SELECT 1 FROM content WHERE source = ?1 AND content_hash = ?2)
+   AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?14 AND no <> ?15)
+   AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?14)
+"""
+_COLUMNS = """source, content_hash, text_hash, text_length, title, description, language, sample,
+    charset, image_count, document, keywords, txt"""
+_PUT_CONTENT = f"""
+INSERT INTO content ({_COLUMNS})
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
+"""
+_PUT_AS = f"""
+INSERT INTO content (no, {_COLUMNS})
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (source, content_hash) DO NOTHING
+"""
+_HASHES = "SELECT content_hash FROM content WHERE source = ? AND content_hash IN carray(?)"
+_NO = "SELECT no FROM content WHERE source = ? AND content_hash = ?"
+_AGAIN = """
+UPDATE content
+   SET text_hash = ?, text_length = ?, title = ?, description = ?, language = ?, sample = ?,
+       charset = ?, image_count = ?, document = ?, keywords = ?, txt = ?
+ WHERE no = ?
+"""
+_HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
+_KEPT_FOR_UNDO = "SELECT 1 FROM evidence WHERE content = ? LIMIT 1"
+_DROP = "DELETE FROM content WHERE no = ?"
+
+
+class Holding(NamedTuple):
+    """The content of a page after a visit."""
+
+    content: int  #: content.no
+    same: bool  #: the page had this content before
+    alone: bool  #: certainly no other page has it
+
+
+def prepare_content_rows(
+    connection: Connection, sink: Sink, source: int, visits: Iterable[Visit]
+) -> dict[int, int]:
+    """Write first contents of pages to the index, before the transaction waits for other workers.
+
+    Return content numbers by record number; these contents are indexed and have no row yet.
+    """
+    fresh: dict[bytes, Visit] = {}
+    for visit in visits:
+        new = visit.action is Action.INDEX and visit.page.record.content is None
+        if new and visit.parsed.content_hash is not None:
+            fresh.setdefault(visit.parsed.content_hash, visit)
+    if not fresh:
+        return {}
+    held: Any = connection.execute(_HASHES, (source, Many(list(fresh)))).fetchall()
+    for (known,) in held:
+        del fresh[bytes(known)]
+    texts: dict[int, tuple[str, Sequence[Chunk]]] = {}
+    for visit in fresh.values():
+        assert visit.parsed.document is not None, "INDEX needs a document"
+        texts.setdefault(visit.page.no, (visit.parsed.document.title, visit.parsed.chunks))
+    return dict(zip(texts, sink.prepare(list(texts.values())), strict=False)) if texts else {}
+
+
+def hold_content_row(
+    connection: Connection, sink: Sink, source: int, visit: Visit, prepared: dict[int, int]
+) -> Holding:
+    """Return the content row of a visit's document; write it if its hash is new.
+
+    A number that is used is removed from ``prepared``.
+    """
+    parsed = visit.parsed
+    page, document = visit.page, parsed.document
+    assert document is not None, "INDEX needs a document"
+    row = (
+        source,
+        parsed.content_hash,
+        parsed.text_hash,
+        document.text_length,
+        document.title,
+        document.description,
+        document.language,
+        parsed.sample,
+        document.charset,
+        len(document.images),
+        pack_stored_document(document),
+        document.keywords,
+        "\n".join(chunk.own_text for chunk in parsed.chunks) if sink.is_elsewhere else None,
+    )
+    number = page.record.content
+    if number is not None:
+        connection.execute(_REPLACE, (*row, number, page.no))
+        if connection.changes():
+            sink.remove(number)
+            sink.put(number, document.title, parsed.chunks)
+            return Holding(number, same=False, alone=True)
+    number = prepared.get(page.no)
+    if number is not None:
+        connection.execute(_PUT_AS, (number, *row))
+        if connection.changes():
+            del prepared[page.no]
+            return Holding(number, same=False, alone=True)
+    number = connection.execute(_PUT_CONTENT, row).get
+    if number is not None:
+        sink.put(number, document.title, parsed.chunks)
+        return Holding(number, same=False, alone=True)
+    number = int(connection.execute(_NO, row[:2]).get)
+    same = number == page.record.content  # again: forced, or by another extraction
+    if same:
+        sink.remove(number)
+    elif connection.execute(_HELD_BY, (number,)).get:
+        return Holding(number, same=False, alone=False)  # a clone needs no index entry
+    connection.execute(_AGAIN, (*row[2:], number))
+    sink.put(number, document.title, parsed.chunks)
+    return Holding(number, same=same, alone=not same)
+
+
+def drop_content_row(connection: Connection, sink: Sink, content: int) -> bool:
+    """Remove an orphaned content from the index; return False if a page still has it.
+
+    Its row is deleted, too, unless the undo of a removal needs it.
+    """
+    if connection.execute(_HELD_BY, (content,)).get:
+        return False
+    sink.remove(content)
+    if not connection.execute(_KEPT_FOR_UNDO, (content,)).get:
+        connection.execute(_DROP, (content,))
+    return True
+
 
 _ADDRESS = "UPDATE record SET url = ?, identity = coalesce(identity, ?) WHERE no = ? AND url <> ?"
 #: The date of a file keeps its form where it comes again without its file.

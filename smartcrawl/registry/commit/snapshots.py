@@ -3,23 +3,399 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import os
+import re
 from array import array
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import unquote, urlsplit
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import SnapshotError, SnapshotMissingError, SnapshotStoreError
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.commit.leftovers import SnapshotLeftovers
-from smartcrawl.registry.commit.snapshot_store import SnapshotStore, stored_snapshot_path
-from smartcrawl.registry.commit.store_rows import snapshot_store_number
+from smartcrawl.registry.commit.snapshot_store import (
+    SnapshotStore,
+    is_stored_snapshot_path,
+    stored_snapshot_path,
+)
 from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.database.choices import store_choice_row, stored_choices
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.rules.model import Action
+from smartcrawl.rules.model import Action, RunState
+from smartcrawl.sources.private_files import FILE, folder_like_its_parent
 
 logger = logging.getLogger(__name__)
+
+
+OWNER: Final = ".smartcrawl-registry"  #: file with the token of a folder
+_SHARED: Final = "shared"  #: its last line if more than one registry has written there
+_MARK: Final = "snapshots: "  #: prefix of the names of marks in the registry
+_FORGET: Final = f"DELETE FROM choice WHERE substr(name, 1, {len(_MARK)}) = '{_MARK}'"
+_FORGET_ONE: Final = "DELETE FROM choice WHERE name = ?"
+_NUMBER: Final = "SELECT no FROM store WHERE url = ?"
+
+
+class FolderOwner(NamedTuple):
+    """The content of the file that marks a folder of snapshots."""
+
+    token: str  #: its identity; empty: older versions dropped it
+    is_shared: bool  #: whether several registries write there
+
+    @classmethod
+    def of(cls, folder: Path) -> Self | None:
+        """Return the mark of a folder, or None."""
+        try:
+            words = (folder / OWNER).read_text("utf-8", "replace").split()
+        except OSError:
+            return None
+        return cls("".join(words[:1]).removeprefix(_SHARED), _SHARED in words)
+
+    def share(self, folder: Path) -> None:
+        """Note in a folder that several registries write to it; its identity stays."""
+        if not self.is_shared:
+            with suppress(OSError):
+                (folder / OWNER).write_text(f"{self.token}\n{_SHARED}\n", "utf-8")
+
+
+def mark_snapshot_folder(folder: Path) -> str:
+    """Give a folder a new token, and return it; a missing folder is made.
+
+    Raises:
+        OSError: it is marked already, or cannot be written.
+    """
+    token = token_hex(16)
+    folder_like_its_parent(folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(folder / OWNER, flags, FILE), "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), FILE)  # a umask may have taken the owner's own rights
+        file.write(f"{token}\n")
+    return token
+
+
+class RegistryPlace(NamedTuple):
+    """Three signs of a registry; a copy has none of them, one that was moved has some."""
+
+    database: str  #: its path without symbolic links, or its URL
+    relation: str = ""  #: path from the folder of snapshots to its file
+    file: str = ""  #: device and inode of its file
+
+    @classmethod
+    def of(cls, database: str, folder: Path) -> Self:
+        """Return the signs of a registry, as a folder of snapshots sees it."""
+        if "://" in database:
+            return cls(database)
+        path = os.path.realpath(database)
+        try:
+            found = os.stat(path)
+        except OSError:
+            return cls(path, os.path.relpath(path, folder))
+        return cls(path, os.path.relpath(path, folder), f"{found.st_dev}:{found.st_ino}")
+
+    def is_one(self, other: RegistryPlace) -> bool:
+        """Whether two signs are of one registry."""
+        return any(mine and mine == its for mine, its in zip(self, other, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFolderMark:
+    """A registry's mark on a snapshot folder that no other registry writes to."""
+
+    token: str  #: the same in the registry and in the folder
+    database: str  #: place of the registry then (RegistryPlace): a copy has the same mark
+    since: int  #: Unix seconds; earlier files may be another registry's
+    looked: int = 0  #: run.no of the last search for orphaned files
+    again: str = ""  #: day (yyyy/mm/dd) whose files a further search covers; empty: none is due
+    relation: str = ""
+    file: str = ""
+    store: int = 0  #: store.no
+
+    @property
+    def place(self) -> RegistryPlace:
+        """The place of the registry when the mark was written."""
+        return RegistryPlace(self.database, self.relation, self.file)
+
+    def at(self, place: RegistryPlace, store: int) -> Self:
+        """Return the mark for today's place of the registry."""
+        return replace(self, store=store, **place._asdict())
+
+    @classmethod
+    def all(cls, connection: Connection) -> dict[str, Self]:
+        """Return the registry's marks by their names in it."""
+        found: dict[str, Self] = {}
+        for name, value in stored_choices(connection).items():
+            if name.startswith(_MARK):
+                facts: dict[str, Any] = json.loads(value)
+                if not facts.get("store"):  # an older version named it by the URL of the store
+                    url = name.removeprefix(_MARK)
+                    facts["store"] = connection.execute(_NUMBER, (url,)).get or 0
+                    folder = folder_of_file_url(url)
+                    if folder is not None and "://" not in facts["database"]:
+                        facts["relation"] = os.path.relpath(facts["database"], folder)
+                found[name] = cls(**facts)
+        return found
+
+    @classmethod
+    def of(cls, connection: Connection, token: str) -> Self | None:
+        """Return the registry's mark of the folder with a token, or None."""
+        return next((m for m in cls.all(connection).values() if m.token == token), None)
+
+    def keep(self, connection: Connection) -> None:
+        """Write the mark in the place of others of its store; the caller's transaction."""
+        for name, other in type(self).all(connection).items():
+            if other.store == self.store or other.token == self.token:
+                connection.execute(_FORGET_ONE, (name,))
+        store_choice_row(connection, _MARK + self.token, json.dumps(asdict(self)))
+
+
+def folder_of_file_url(url: str) -> Path | None:
+    """Return the folder that a ``file://`` URL names; None: it names none."""
+    return Path(unquote(urlsplit(url).path)) if url.startswith("file:///") else None
+
+
+def delete_mark_rows(connection: Connection) -> None:
+    """Delete all marks: a registry that lacks rows must not remove the files of those rows."""
+    connection.execute(_FORGET)
+
+
+_ROWS: Final = "SELECT no, url FROM store ORDER BY no"
+_NEW: Final = "INSERT INTO store (url) VALUES (?) ON CONFLICT (url) DO NOTHING"
+_RENAME: Final = "UPDATE store SET url = ? WHERE no = ?"
+_SOME: Final = "SELECT path, body_hash FROM snapshot WHERE store = ? ORDER BY no DESC LIMIT 20"
+_TWINS: Final = """
+       FROM snapshot o JOIN snapshot k ON k.store = :into AND k.body_hash = o.body_hash
+"""
+_HOLD_TWINS: Final = f"""
+UPDATE record SET snapshot = (SELECT k.no {_TWINS} WHERE o.no = record.snapshot)
+ WHERE snapshot IN (SELECT o.no {_TWINS} WHERE o.store = :old)
+"""
+_DROP_TWINS: Final = """
+DELETE FROM snapshot
+ WHERE store = :old AND body_hash IN (SELECT body_hash FROM snapshot WHERE store = :into)
+"""
+_CLASHES: Final = """
+SELECT o.path, o.body_hash, o.no, k.no
+  FROM snapshot o JOIN snapshot k ON k.store = :into AND k.path = o.path WHERE o.store = :old
+"""
+_LOSE: Final = "DELETE FROM snapshot WHERE no = ?"
+_LOST: Final = "UPDATE record SET snapshot = NULL WHERE snapshot = ?"
+_MOVE: Final = "UPDATE snapshot SET store = :into WHERE store = :old"
+_HOLD: Final = """
+UPDATE snapshot SET released = NULL
+ WHERE store = ? AND released IS NOT NULL
+   AND EXISTS (SELECT 1 FROM record r WHERE r.snapshot = snapshot.no)
+"""
+_DROP: Final = "DELETE FROM store WHERE no = ?"
+
+
+def snapshot_store_number(
+    connection: Connection, store: SnapshotStore, *, everywhere: bool = False
+) -> int:
+    """Return store.no of today's store; rows of its former spellings and places are joined.
+
+    ``everywhere``: so are those of all other stores, whose bodies a restore has brought here. The
+    caller opens the transaction.
+    """
+    owner = None if store.folder is None else FolderOwner.of(store.folder)
+    token = "" if owner is None else owner.token
+    marks = {mark.store: mark.token for mark in SnapshotFolderMark.all(connection).values()}
+    rows: Any = connection.execute(_ROWS).fetchall()
+    urls: dict[int, str] = dict(rows)
+    same: list[int] = []
+    for no, url in urls.items():
+        mark = marks.get(no)
+        by_mark = None if not (mark and token) else mark == token
+        if everywhere or by_mark or (by_mark is None and _is_same(connection, store, no, url)):
+            same.append(no)
+        elif url == store.url:  # another folder is mounted there now
+            connection.execute(_RENAME, (f"{url}#{mark}", no))
+    if not same:
+        connection.execute(_NEW, (store.url,))
+        return int(connection.execute(_NUMBER, (store.url,)).get)
+    marked = [no for no in same if token and marks.get(no) == token]
+    named = [no for no in same if urls[no] == store.url]
+    number = (marked or named or same)[0]
+    for no in same:
+        if no != number:
+            _join(connection, store, old=no, into=number)
+            if no in marks and owner is not None and not (owner.token or everywhere):
+                _forget_false_share(store)
+    if urls[number] != store.url:
+        connection.execute(_RENAME, (store.url, number))
+        logger.debug("the snapshots of %s are found in %s now", urls[number], store.url)
+    return number
+
+
+def _forget_false_share(store: SnapshotStore) -> None:
+    """Take back that a folder is shared: an older version took its new spelling for another's."""
+    if store.folder is not None:
+        with suppress(OSError):
+            (store.folder / OWNER).unlink()
+
+
+def _is_same(connection: Connection, store: SnapshotStore, no: int, url: str) -> bool:
+    """Whether a row is of today's store, by its URL, or as a former place of the same folder."""
+    if url == store.url:
+        return True
+    former = folder_of_file_url(url)
+    if store.folder is None or former is None:
+        return False
+    if Path(os.path.realpath(former)) == store.folder:
+        return True
+    try:
+        if any(former.iterdir()):
+            return False
+    except OSError:
+        pass  # it was moved, or is away
+    return any(_holds(store, *row) for row in connection.execute(_SOME, (no,)).fetchall())
+
+
+def _holds(store: SnapshotStore, path: str, body_hash: bytes) -> bool:
+    try:
+        store.get(path, bytes(body_hash))
+    except SnapshotError:
+        return False
+    return True
+
+
+def _join(connection: Connection, store: SnapshotStore, *, old: int, into: int) -> None:
+    """Make the rows of one store those of another; both are of the same place."""
+    names = {"old": old, "into": into}
+    connection.execute(_HOLD_TWINS, names)
+    connection.execute(_DROP_TWINS, names)
+    clashes: Any = connection.execute(_CLASHES, names).fetchall()
+    for path, body_hash, its, ours in clashes:  # one of the two was overwritten
+        lost = ours if _holds(store, path, body_hash) else its
+        connection.execute(_LOST, (lost,))
+        connection.execute(_LOSE, (lost,))
+    connection.execute(_MOVE, names)
+    connection.execute(_HOLD, (into,))
+    connection.execute(_DROP, (old,))
+
+
+_SETTLED: Final = 60  #: least seconds between the time of a file and now
+_AT_ONCE: Final = 500  #: paths of one statement
+#: A partly written file, beside its final name (stores.Folder).
+_PART: Final = re.compile(r"\.(.+)\.[0-9a-f]{8}")
+_DAY: Final = re.compile(r"\d{4}/\d\d/\d\d")
+_YEAR: Final = "[0-9]" * 4
+_DIED: Final = f"""
+SELECT count(*) FROM run
+ WHERE no >= ? AND state IN ({int(RunState.CANCELLED)}, {int(RunState.INTERRUPTED)})
+"""
+_NAMED: Final = "SELECT path FROM snapshot WHERE path IN carray(?)"
+_HAS_NONE: Final = "SELECT NOT EXISTS (SELECT 1 FROM snapshot)"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLeftovers:
+    """Removes orphaned files from a snapshot folder.
+
+    A file is removed only under all of these conditions. It has the name of a snapshot, or of a
+    partly written one. It is younger than the mark by which this registry alone writes to the
+    folder. Its day was over, and it was more than a minute old, when the run began. No row of any
+    store names it.
+
+    The folder is searched only if a run was interrupted since the last search, and once more on
+    another day. Otherwise there are no orphaned files, and no folder is listed.
+    """
+
+    folder: Path
+    store: int  #: store.no
+
+    def clear(
+        self, connection: Connection, run: int, now: int, *, resumed: bool, database: str
+    ) -> int:
+        """Remove orphaned files; return their number.
+
+        The caller holds the lease of the run's source, and no other source is being crawled.
+        ``run``: run.no; ``resumed``: the run continues an interrupted one; ``now``: Unix seconds;
+        ``database``: place of the registry.
+        """
+        owner, place = FolderOwner.of(self.folder), RegistryPlace.of(database, self.folder)
+        if owner is None:
+            self._claim(connection, now, place)
+            return 0
+        mark = SnapshotFolderMark.of(connection, owner.token)
+        if mark is None or owner.is_shared or not mark.place.is_one(place):
+            owner.share(self.folder)
+            return 0
+        mark = mark.at(place, self.store)
+        today = datetime.fromtimestamp(now, UTC).strftime("%Y/%m/%d")
+        died = resumed or bool(connection.execute(_DIED, (mark.looked,)).get)
+        if not died and mark.again in ("", today):
+            self._keep(connection, mark)
+            return 0
+        found = self._candidates(mark.since, now, today)
+        count = sum(self._remove(connection, some) for some in _slices(found))
+        self._keep(connection, replace(mark, looked=run, again=today if died else ""))
+        if count:
+            logger.info("removed %d snapshot files that a killed process left behind", count)
+        return count
+
+    def _keep(self, connection: Connection, mark: SnapshotFolderMark) -> None:
+        """Write a mark that has changed, as by a move of the folder or of the registry."""
+        if mark != SnapshotFolderMark.of(connection, mark.token):
+            with transaction(connection):
+                mark.keep(connection)
+
+    def _claim(self, connection: Connection, now: int, place: RegistryPlace) -> None:
+        """Mark an unmarked folder.
+
+        A missing folder is created and marked before the first crawl writes to it, because that
+        crawl may be killed, too. It is not created if the registry has rows of snapshots.
+        """
+        is_new = not self.folder.exists() and connection.execute(_HAS_NONE).get
+        if not (is_new or any(self.folder.glob(_YEAR))):
+            return  # the store may be on a disk that is not mounted
+        with suppress(OSError):  # not writable: no file is ever removed
+            token = mark_snapshot_folder(self.folder)
+            mark = SnapshotFolderMark(token, "", now)
+            self._keep(connection, mark.at(place, self.store))
+
+    def _candidates(self, since: int, now: int, today: str) -> Iterator[str]:
+        """Yield the paths of files that may be orphaned by their name, age and day."""
+        for year in sorted(self.folder.glob(_YEAR)):
+            for file in year.glob("[0-9][0-9]/[0-9][0-9]/*"):
+                day = file.parent.relative_to(self.folder).as_posix()
+                if not _DAY.fullmatch(day) or day >= today:
+                    continue
+                part = _PART.fullmatch(file.name)
+                if not is_stored_snapshot_path(f"{day}/{part[1] if part else file.name}"):
+                    continue
+                with suppress(OSError):
+                    seen = file.lstat()
+                    if since < seen.st_mtime < now - _SETTLED and file.is_file():
+                        yield f"{day}/{file.name}"
+
+    def _remove(self, connection: Connection, paths: Sequence[str]) -> int:
+        """Remove files that no row names; return their number. Partly written files have no row."""
+        named = {path for (path,) in connection.execute(_NAMED, (Many(paths),)).fetchall()}
+        count = 0
+        for path in paths:
+            if path not in named:
+                with suppress(OSError):
+                    (self.folder / path).unlink()
+                    count += 1
+        return count
+
+
+def _slices(paths: Iterator[str]) -> Iterator[list[str]]:
+    some: list[str] = []
+    for path in paths:
+        some.append(path)
+        if len(some) == _AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
+
 
 _PATIENCE = 3  #: consecutive failed batches before a run gives up the store
 _KEYS = "SELECT no, id FROM record WHERE no IN carray(?)"
@@ -45,8 +421,8 @@ UPDATE snapshot SET released = :now
 _OTHERS = "SELECT EXISTS (SELECT 1 FROM snapshot WHERE store <> ?)"
 _STORE_OF = "SELECT store FROM snapshot WHERE no = ?"
 _ANY = "SELECT path, body_hash FROM snapshot WHERE store = ? AND released IS NULL LIMIT 1"
-_LOSE = "DELETE FROM snapshot WHERE no = ? AND body_hash = ?"
-_LOST = "UPDATE record SET snapshot = NULL WHERE snapshot = ?"
+_LOSE_BODY = "DELETE FROM snapshot WHERE no = ? AND body_hash = ?"
+_LOST_BODY = "UPDATE record SET snapshot = NULL WHERE snapshot = ?"
 _EXPIRE = """
 DELETE FROM snapshot WHERE no IN (
     SELECT p.no FROM snapshot p WHERE p.store = ? AND p.released < ?
@@ -78,9 +454,9 @@ def delete_lost_snapshot_row(
 
     The next visit that downloads the same body stores it again.
     """
-    connection.execute(_LOSE, (snapshot, body_hash))
+    connection.execute(_LOSE_BODY, (snapshot, body_hash))
     if connection.changes():
-        connection.execute(_LOST, (snapshot,))
+        connection.execute(_LOST_BODY, (snapshot,))
 
 
 class Snapshots:

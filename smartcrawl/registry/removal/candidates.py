@@ -8,25 +8,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.shortfall import stored_trimmed_items
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.removal.known_before import EVERY, lowest_stored_number_met
-from smartcrawl.registry.removal.verified import verified_orphan_rows
 from smartcrawl.rules.absence import (
     ANSWERING,
     PERMANENT,
     SPOKEN,
     UNSEEN,
     Counts,
+    Look,
     Loss,
     Policy,
     absence_starts,
     absent_runs_before_removal,
     is_abandoned,
     is_absence_old,
+    lets_page_go,
     needs_verification,
     rule_of_unseen,
     steady_time,
@@ -34,6 +34,64 @@ from smartcrawl.rules.absence import (
 )
 from smartcrawl.rules.http import RedirectLimit
 from smartcrawl.rules.model import REMOVES_PINNED, RemovalRule
+
+EVERY: Final = 1 << 62  #: higher than any record.no
+#: Numbers ascend in the order in which the runs of a source found the addresses, so that the last
+#: records are enough: the plus sign keeps SQLite from reading all of the source by an index.
+_MET_SINCE = """
+SELECT min(no) FROM record
+ WHERE +source = :source
+   AND no > coalesce((SELECT no FROM record WHERE +source = :source AND first_run < :since
+                       ORDER BY no DESC LIMIT 1), 0)
+"""
+
+
+def lowest_stored_number_met(connection: Connection, source: int, run: int) -> int:
+    """Return the lowest number that ``run`` or a later run found in a source, else ``EVERY``.
+
+    ``source``: source.no.
+    """
+    first = connection.execute(_MET_SINCE, {"source": source, "since": run}).get
+    return EVERY if first is None else int(first)
+
+
+_LOOKS = f"""
+SELECT c.no, r.host, c.probe, s.lost_count, s.gone_count, c.detail, s.http_status
+  FROM candidate c JOIN state s USING (no) JOIN record r USING (no)
+ WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(RemovalRule.ORPHAN)}
+   AND c.probe IS NOT NULL
+"""
+#: Hosts that answered for a page, not a sitemap, in this run; soft 404s do not count.
+_HOSTS = """
+SELECT DISTINCT r.host FROM state s JOIN record r USING (no)
+ WHERE s.visited_run = :run AND s.seen_run = :run AND s.http_status IN (200, 304)
+   AND s.outcome NOT IN (7, 8) AND r.kind = 0
+"""
+
+
+def verified_orphan_rows(
+    connection: Connection, run: int, source: int, policy: Policy
+) -> frozenset[int]:
+    """Return the orphans of a run whose verification allows removal (rules.absence.lets_page_go).
+
+    ``source``: source.no. Unverified orphans stay.
+    """
+    names = {"run": run, "source": source}
+    going, unsure = set(), []
+    for no, host, answer, lost, gone, detail, before in _rows(connection, _LOOKS, names):
+        look = Look(answer, lost, gone, json.loads(detail)["completeRuns"], before)
+        if lets_page_go(look, policy):
+            going.add(no)
+        elif lets_page_go(look._replace(host_answered=True), policy):
+            unsure.append((no, host))
+    hosts = {host for (host,) in _rows(connection, _HOSTS, names)} if unsure else frozenset()
+    return frozenset(going.union(no for no, host in unsure if host in hosts))
+
+
+def _rows(connection: Connection, statement: str, names: Mapping[str, object]) -> list[Any]:
+    rows: list[Any] = connection.execute(statement, names).fetchall()
+    return rows
+
 
 OUT_OF_SCOPE = "out of scope"
 NOT_LISTED = "not in the listing"
@@ -401,8 +459,3 @@ def _is_too_much(
         for now, left, earlier in zip(leaving, pages, before, strict=True)
     )
     return ending.closing.withholds(content, records, answering)
-
-
-def _rows(connection: Connection, statement: str, names: Mapping[str, object]) -> list[Any]:
-    rows: list[Any] = connection.execute(statement, names).fetchall()
-    return rows

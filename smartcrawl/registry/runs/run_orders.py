@@ -1,4 +1,6 @@
-"""The order to a run: to pause, or to be cancelled (ADR 56).
+"""The order to a run: to pause, or to be cancelled (ADR 56); and the record of a job's run.
+
+The order to a run: to pause, or to be cancelled (ADR 56).
 
 The order is a column of the run, so that it reaches each of its workers, on whichever machine.
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 
@@ -69,3 +72,26 @@ def withdraw_run_order_row(connection: Connection, run: int) -> bool:
     """Withdraw a pause, so that the run may be resumed; return whether there was one."""
     connection.execute(_WITHDRAW, (run,))
     return connection.changes() > 0
+
+
+PREFIX: Final = "jb_"  #: of the ids of jobs' runs, beside those of scrapyd
+_RECORD: Final = """
+UPDATE job_run SET run = ?, host = ?, pid = ?, process_start = ?
+ WHERE id = ? AND state IN ('waiting', 'running') RETURNING requested
+"""
+_ORDERS: Final = frozenset(RunOrder)
+
+
+def store_job_process_row(connection: Connection, job_run: str | None, run: int, now: int) -> None:
+    """Record that this process crawls for a job; None: it does for none. The caller's transaction.
+
+    ``run``: run.no. The crawl records it itself, so that it is true if the server died. An order
+    that came while the process started is passed on to the run.
+    """
+    if job_run is None:
+        return
+    this = Process.this()
+    row = (run, this.host, this.pid, this.start, job_run)
+    requested = connection.execute(_RECORD, row).get
+    if requested in _ORDERS:
+        order_run_row(connection, run, RunOrder(requested), now)

@@ -9,7 +9,7 @@ from typing import Any
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_page_counts
-from smartcrawl.registry.removal.empty_source import is_empty_source
+from smartcrawl.registry.removal.tombstones import is_empty_source
 from smartcrawl.rules.model import Word
 
 _RESULT = """

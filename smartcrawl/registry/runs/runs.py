@@ -6,10 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final, Protocol, Self
 
-from smartcrawl.registry.commit import unreadable
+from smartcrawl.model.exceptions import RunPausedError
+from smartcrawl.registry.commit import record
 from smartcrawl.registry.commit.collapsed import delete_source_collapsed_rows
 from smartcrawl.registry.commit.run_counts import (
     begin_run_row_counts,
@@ -18,9 +20,9 @@ from smartcrawl.registry.commit.run_counts import (
     delete_run_host_rows,
 )
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.sequences import draw_sequence_numbers
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.database.transactions import draw_sequence_numbers, transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
+from smartcrawl.registry.numbers import insert_run_row
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.candidates import (
     GOES,
@@ -28,6 +30,7 @@ from smartcrawl.registry.removal.candidates import (
     candidate_row_evidence,
     propose_absent_rows,
     steady_run_time,
+    verified_orphan_rows,
 )
 from smartcrawl.registry.removal.settle import settle_record_rows
 from smartcrawl.registry.removal.sweep import (
@@ -38,13 +41,111 @@ from smartcrawl.registry.removal.sweep import (
     expire_undo_rows,
 )
 from smartcrawl.registry.removal.tombstones import delete_expired_tombstone_rows
-from smartcrawl.registry.removal.verified import verified_orphan_rows
-from smartcrawl.registry.run_numbers import insert_run_row
-from smartcrawl.registry.runs.job_runs import store_job_process_row
-from smartcrawl.registry.runs.last_runs import LastRun
-from smartcrawl.registry.runs.run_orders import lock_run_row, run_order_row, withdraw_run_order_row
+from smartcrawl.registry.runs.run_orders import (
+    lock_run_row,
+    run_order_row,
+    store_job_process_row,
+    withdraw_run_order_row,
+)
 from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunOrder, RunState, Word
-from smartcrawl.rules.run_orders import INTERRUPTED, Beginning, state_after_order
+from smartcrawl.rules.run_orders import (
+    INTERRUPTED,
+    Beginning,
+    beginning_after_order,
+    state_after_order,
+)
+
+_LAST = """
+SELECT no, state, forced, started_at, cut, due, job, requested, requested_at FROM run
+ WHERE source = ? AND (job = ? OR ? IS NULL) ORDER BY no DESC LIMIT 1
+"""
+_RUN_OF_JOB: Final = "SELECT run FROM job_run WHERE id = ?"
+
+
+class Request(Protocol):
+    """The run that a process asks for (runs.RunRequest)."""
+
+    @property
+    def source(self) -> str:
+        """Name of the source."""
+
+    @property
+    def resume(self) -> bool:
+        """Whether the last run may go on."""
+
+    @property
+    def job(self) -> str | None:
+        """Name that all workers of one run are given."""
+
+    @property
+    def job_run(self) -> str | None:
+        """Id of the job's run that asks for it (job_run.id)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last run of a source, before another process begins."""
+
+    no: int
+    state: RunState
+    forced: bool
+    started_at: int
+    cut: str
+    due: bool
+    job: str | None
+    order: RunOrder | None
+    ordered_at: int | None  #: Unix seconds
+
+    @classmethod
+    def of(cls, connection: Connection, source: int, job: str | None = None) -> Self | None:
+        """Read the last run of a source (source.no), or the last one of a job; None without one."""
+        row: Any = connection.execute(_LAST, (source, job, job)).fetchone()
+        if row is None:
+            return None
+        no, state, forced, started_at, cut, due, named, order, at = row
+        return cls(
+            no,
+            RunState(state),
+            bool(forced),
+            started_at,
+            cut,
+            bool(due),
+            named,
+            None if order is None else RunOrder(order),
+            at,
+        )
+
+    def beginning(
+        self, connection: Connection, request: Request, *, at_work: bool
+    ) -> Beginning | None:
+        """Return the beginning that this run leaves to a process; None: it may open or resume one.
+
+        ``at_work``: whether other workers have not left it yet.
+
+        Raises:
+            RunPausedError: it is paused, and the request neither resumes it nor has its job.
+        """
+        if not at_work and self._is_swept_for_job(connection, request):
+            return Beginning.OVER
+        same = request.job is not None and self.job == request.job
+        found = beginning_after_order(
+            self.order, self.state, resume=request.resume, same_job=same, at_work=at_work
+        )
+        if found is Beginning.REFUSED:
+            at = datetime.fromtimestamp(self.ordered_at or 0, UTC)
+            raise RunPausedError(request.source, self.no, at.isoformat(timespec="seconds"))
+        return found
+
+    def _is_swept_for_job(self, connection: Connection, request: Request) -> bool:
+        """Whether a process is to go on with a job's run that needed no more than its sweep.
+
+        The caller has swept it: there is no work left, and no page is asked again.
+        """
+        if not request.resume or request.job_run is None or self.state is not RunState.SWEPT:
+            return False
+        run: int | None = connection.execute(_RUN_OF_JOB, (request.job_run,)).get
+        return run == self.no
+
 
 _SOURCE = """
 INSERT INTO source (name, kind, created_at, declared, root) VALUES (?, ?, ?, ?, ?)
@@ -384,7 +485,7 @@ def sweep_candidate_rows(
         steady = steady_run_time(connection, ending)
         expire_undo_rows(connection, source, steady - ending.closing.undo_ttl)
         if ending.closing.gone_ttl:
-            unreadable.purge_unreadable_rows(connection, steady - ending.closing.gone_ttl)
+            record.purge_unreadable_rows(connection, steady - ending.closing.gone_ttl)
         if connection.execute(_IS_COMPLETE, (run,)).get:
             delete_expired_tombstone_rows(connection, replace(ending, now=steady))
         delete_source_collapsed_rows(connection, source)

@@ -6,7 +6,7 @@ import hashlib
 
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.urls import url_host_key
-from smartcrawl.registry.host_facts import HostReader
+from smartcrawl.registry.hosts import HostReader
 from smartcrawl.run.batches import Batches
 
 

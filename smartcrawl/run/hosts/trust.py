@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import ListedRecord, Page, Visit
-from smartcrawl.registry.host_facts import HostReader
+from smartcrawl.registry.hosts import HostReader
 from smartcrawl.rules.http import is_304_of_other_version, is_coded_etag, is_same_by_head
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.trust import TURNED, UNCONFIRMED, Seen, Trust, is_sampled, is_unverified

@@ -17,15 +17,14 @@ from smartcrawl.model.urls import display_url, normalize_url, url_digest
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import empty_registry_in_memory, registry_database
 from smartcrawl.registry.database.transactions import read_transaction
-from smartcrawl.registry.host_facts import HostReader
+from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.library.drive import StoredDrive, stored_drive
 from smartcrawl.registry.library.items import library_rows
 from smartcrawl.registry.library.overlay import OverlaidFolder
 from smartcrawl.registry.library.shelf import LibraryShelf
 from smartcrawl.registry.library.shortfall import stored_trimmed_note
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.pages import PageReader, RunProgressReader
 from smartcrawl.registry.removal.purge import withheld_candidate_rows
-from smartcrawl.registry.run_progress import RunProgressReader
 from smartcrawl.reports.entries import reported_fingerprint
 from smartcrawl.reports.listed_walk import ListedWalkReport
 from smartcrawl.reports.plan import plan_guard_withholds

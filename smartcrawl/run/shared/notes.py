@@ -7,7 +7,7 @@ from contextlib import suppress
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError
 from smartcrawl.model.urls import url_host_key
-from smartcrawl.registry.host_facts import HostReader
+from smartcrawl.registry.hosts import HostReader
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from smartcrawl.run.hosts.gate import host_gate_slot

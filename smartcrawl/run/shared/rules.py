@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from smartcrawl.model.options import Options
-from smartcrawl.registry.runs.run_rules import digests_of_rules
+from smartcrawl.registry.runs.membership import digests_of_rules
 from smartcrawl.run.orders import Orders, run_policy_from_orders
 from smartcrawl.sources.base import Source
 

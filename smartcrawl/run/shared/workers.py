@@ -18,7 +18,7 @@ from smartcrawl.registry.database.choices import stored_registry_id
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import RemovalChoices
 from smartcrawl.registry.runs.membership import Membership, Turn

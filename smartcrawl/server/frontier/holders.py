@@ -11,9 +11,9 @@ from smartcrawl.model.program import program_name
 from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.host_facts import HostReader
+from smartcrawl.registry.hosts import HostReader
+from smartcrawl.registry.items import has_row_of_documents_name
 from smartcrawl.registry.jobs import stored_job_rows
-from smartcrawl.registry.ordered import has_row_of_documents_name
 from smartcrawl.reports.sources_today import reported_sources_today
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.rules.connections import ConnectionGuard

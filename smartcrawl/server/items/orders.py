@@ -14,20 +14,18 @@ from smartcrawl.model.urls import normalize_url, url_digest, url_host_key, url_i
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.items import (
     ItemRow,
+    force_ordered_rows,
+    has_row_of_documents_name,
     item_rows_between,
+    order_address_row,
     read_item_row,
     refreshable_source_rows,
     register_address_row,
+    sources_of_ordered_row,
     store_order_rows,
 )
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.names import stored_source_names
-from smartcrawl.registry.ordered import (
-    force_ordered_rows,
-    has_row_of_documents_name,
-    order_address_row,
-    sources_of_ordered_row,
-)
 from smartcrawl.registry.recomputing import order_recomputing_row
 from smartcrawl.reports.sources_today import reported_address_holders
 from smartcrawl.rules.connections import ConnectionGuard

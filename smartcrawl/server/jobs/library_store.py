@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.runs.job_runs import PREFIX
-from smartcrawl.registry.runs.run_orders import order_run_row
+from smartcrawl.registry.runs.run_orders import PREFIX, order_run_row
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, JobAction, JobStatus
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.server.jobs.job import RunStage

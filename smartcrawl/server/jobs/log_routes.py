@@ -14,7 +14,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.processes import Process
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.runs.job_runs import PREFIX
+from smartcrawl.registry.runs.run_orders import PREFIX
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import Query, refuse_repeated_parameter
 from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable

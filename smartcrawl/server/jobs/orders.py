@@ -14,8 +14,7 @@ from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
-from smartcrawl.registry.runs.job_runs import PREFIX
-from smartcrawl.registry.runs.run_orders import order_run_row
+from smartcrawl.registry.runs.run_orders import PREFIX, order_run_row
 from smartcrawl.rules.jobs import JobAction, JobStatus, permitted_job_actions
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.clock import JobClock

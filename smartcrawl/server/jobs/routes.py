@@ -15,7 +15,7 @@ from smartcrawl.model.json_integer import Between, JsonInteger
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.runs.job_runs import PREFIX
+from smartcrawl.registry.runs.run_orders import PREFIX
 from smartcrawl.reports.tables import run_table_report
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.jobs import JobStatus

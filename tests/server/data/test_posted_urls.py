@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from smartcrawl.model.urls import url_hash
-from smartcrawl.registry.ordered import stored_row_of_documents_source
+from smartcrawl.registry.items import stored_row_of_documents_source
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.server.data.answers import FrontierStats, PostedCounts
 from smartcrawl.server.jobs.store import JobStore

@@ -1,14 +1,23 @@
-"""Digests of the chunks that an index elsewhere has, by the contents that they belong to."""
+"""The chunks of pages: the table of their vectors, those of a remote index, refused ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql
+
+
+def vector_table(connection: Connection) -> str:
+    """Return its name.
+
+    In PostgreSQL it cannot be ``vector``: that is a type of the extension (ADR 75).
+    """
+    return "chunk_vector" if connection.dialect == "postgres" else "vector"
+
 
 #: Name of the fact that names the embedder of an index elsewhere: JSON of its EmbedderKey.
 INDEXED_EMBEDDER: Final = "index embedder"
@@ -81,3 +90,71 @@ def update_remote_chunk_rows(
     if other:
         store_remote_chunk_rows(connection, other)
         connection.execute(_AGAIN, (numbers_for_sql(other),))
+
+
+_SHOWN: Final = 3  #: reasons that are shown
+_LONGEST: Final = 200  #: characters of a reason that is shown
+#: An index has the rows of refused texts alone (vector_refused).
+_COUNTS = """
+SELECT v.refused, count(*) FROM {vector} v
+ WHERE v.embedder = :embedder AND v.refused IS NOT NULL AND EXISTS ({uses})
+ GROUP BY v.refused ORDER BY 2 DESC, 1
+"""
+_OWE = """
+DELETE FROM {vector}
+ WHERE embedder = :embedder AND refused IS NOT NULL AND hash IN (
+       SELECT v.hash FROM {vector} v
+        WHERE v.embedder = :embedder AND v.refused IS NOT NULL AND EXISTS ({uses}))
+"""
+_USES = "SELECT 1 FROM {chunks} k WHERE k.hash = v.hash"
+_OF_SOURCES = """
+ AND k.content IN (SELECT c.no FROM content c JOIN source o ON o.no = c.source
+                    WHERE o.name IN carray(:sources))
+"""
+
+
+class RefusedChunks(NamedTuple):
+    """Different chunks that are refused for one reason."""
+
+    reason: str
+    number: int
+
+
+def refused_chunk_counts(
+    connection: Connection, embedder: int, sources: Sequence[str] = ()
+) -> list[RefusedChunks]:
+    """Return the chunks that an embedder refused, the most frequent reason first.
+
+    ``sources`` empty means all.
+    """
+    names = {"embedder": embedder, "sources": Many(list(sources))}
+    rows: Any = connection.execute(_of(_COUNTS, connection, sources), names).fetchall()
+    return [RefusedChunks(*row) for row in rows]
+
+
+def owe_refused_chunks(connection: Connection, embedder: int, sources: Sequence[str] = ()) -> int:
+    """Make the refused chunks debts, which the next payment asks for again; return their number.
+
+    ``sources`` empty means all. The caller is in a transaction.
+    """
+    names = {"embedder": embedder, "sources": Many(list(sources))}
+    connection.execute(_of(_OWE, connection, sources), names)
+    return int(connection.changes())
+
+
+def refused_reasons_text(reasons: Sequence[str]) -> str:
+    """Return the reasons of refusals in words, the first ones in full.
+
+    >>> refused_reasons_text(["it is empty", "a", "b", "c", "d"])
+    'it is empty; a; b; and 2 other reasons'
+    """
+    shown = [reason[:_LONGEST] for reason in reasons[:_SHOWN]]
+    if more := len(reasons) - len(shown):
+        shown.append(f"and {more:,} other reason{'s' * (more != 1)}")
+    return "; ".join(shown)
+
+
+def _of(statement: str, connection: Connection, sources: Sequence[str]) -> str:
+    uses = _USES.format(chunks=remote_chunk_table(connection))
+    uses += _OF_SOURCES if sources else ""
+    return statement.format(vector=vector_table(connection), uses=uses)
