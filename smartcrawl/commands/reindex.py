@@ -32,7 +32,7 @@ from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.text import report_noun
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
-from smartcrawl.sources.patterns import compile_scope_pattern
+from smartcrawl.sources.scope import compile_scope_pattern
 from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
 from smartcrawl.terminal.output import Output, print_complaint, print_note

@@ -36,9 +36,8 @@ from smartcrawl.sources.github.api import GithubApi, github_token
 from smartcrawl.sources.github.listing import ListedCommit, RepositoryListing
 from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.listing.bucket import BucketListing
-from smartcrawl.sources.listing.entries import Entry, Listing
+from smartcrawl.sources.listing.entries import Entry, FileValidator, Listing
 from smartcrawl.sources.listing.folder import FolderListing
-from smartcrawl.sources.listing.stamps import FileValidator
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
 
 logger = logging.getLogger(__name__)

@@ -11,12 +11,11 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.runs.runs import Role, declared_source_rows
 from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
-from smartcrawl.sources.base import Source
+from smartcrawl.sources.base import Source, belongs_to_source, source_refusals
 from smartcrawl.sources.declared import DeclaredSources
 from smartcrawl.sources.files import ad_hoc_files_source
 from smartcrawl.sources.github.source import ad_hoc_repository_source
 from smartcrawl.sources.kinds import GITHUB, SHAREPOINT, source_kind_named
-from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 from smartcrawl.sources.site import SiteSource
 
 #: Why no run takes a source.

@@ -50,8 +50,7 @@ from smartcrawl.rules.http import (
 from smartcrawl.rules.model import Action, Outcome, RemovalRule, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.seal import ordered_depth
-from smartcrawl.sources.base import Source
-from smartcrawl.sources.refusals import source_refusals
+from smartcrawl.sources.base import Source, source_refusals
 
 #: Keys of the answer, and of each of its records.
 KEYS = (

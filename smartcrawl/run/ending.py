@@ -40,8 +40,7 @@ from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.spellings import LateSpellings
 from smartcrawl.run.workers import Workers
-from smartcrawl.sources.base import Source
-from smartcrawl.sources.refusals import belongs_to_source
+from smartcrawl.sources.base import Source, belongs_to_source
 
 
 class RunEnding:

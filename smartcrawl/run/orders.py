@@ -9,8 +9,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.removal.candidates import RemovalChoices
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.depth import DepthLimits
-from smartcrawl.sources.base import Source
-from smartcrawl.sources.refusals import belongs_to_source
+from smartcrawl.sources.base import Source, belongs_to_source
 
 RETRY_BATCHES: Final = 2  #: unless an order has another number
 MOST_RETRY_BATCHES: Final = 5

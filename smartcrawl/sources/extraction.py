@@ -11,7 +11,7 @@ from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, ChunkSize
 from smartcrawl.model.options import Options
 from smartcrawl.rules.model import Mode
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.patterns import compile_scope_pattern
+from smartcrawl.sources.scope import compile_scope_pattern
 
 EXTRACTION_VERSION: Final = 8  #: raise it when the same body gives another document or other links
 CHUNKING_VERSION: Final = 3  #: raise it when the same document gives other chunks

@@ -15,7 +15,7 @@ from smartcrawl.model.given_numbers import MOST_NUMBER
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key
 from smartcrawl.rules.model import Mode
 from smartcrawl.sources.address_hints import declared_address_hint, declared_address_unquoted
-from smartcrawl.sources.patterns import compile_scope_pattern
+from smartcrawl.sources.scope import compile_scope_pattern
 
 MAX_PATTERNS: Final = 100  #: in each list
 MAX_PATTERN: Final = 1_000  #: characters

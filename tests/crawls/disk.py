@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from smartcrawl.engine.download import files
-from smartcrawl.sources.listing import folder, store_files
+from smartcrawl.sources.listing import bucket, folder
 
 _VERSION = 0x20080522  #: of the structures of capset(2)
 _FREE = (1 << 1) | (1 << 2)  #: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
@@ -128,7 +128,7 @@ def arrange() -> None:
     if broken or programs:
         folder.os = _Os(broken, json.loads(programs or "{}"))  # type: ignore[assignment]
     if page := os.environ.get("PAGE"):
-        store_files._PAGE = int(page)  # type: ignore[misc]
+        bucket._PAGE = int(page)  # type: ignore[misc]
     files.read_listed_file = Reads()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from smartcrawl.model.file_urls import url_of_folder
-from smartcrawl.sources.listing.names import quoted_listing_name
+from smartcrawl.sources.listing.entries import quoted_listing_name
 from tests.crawls.commands import MOVED, WORDS, Crawl, Record, Result
 
 #: When files of these tests were written first (Unix seconds): long ago, so that it is trusted.

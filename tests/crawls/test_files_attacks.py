@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.sources.listing.names import quoted_listing_name
+from smartcrawl.sources.listing.entries import quoted_listing_name
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.crawls.files import FilesStory, Folder
 from tests.crawls.test_crawl_formats import bomb, docx, pdf

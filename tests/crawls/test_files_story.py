@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.sources.listing.names import quoted_listing_name
-from smartcrawl.sources.listing.stamps import RACY
+from smartcrawl.sources.listing.entries import RACY, quoted_listing_name
 from tests.crawls.commands import Crawl
 from tests.crawls.files import FilesStory, Folder, Place
 from tests.crawls.places import PLACES, S3Bucket, opened_place

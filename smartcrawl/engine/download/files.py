@@ -21,13 +21,12 @@ from smartcrawl.rules.files import Check
 from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.run.run import Run
 from smartcrawl.sources.files import FilesSource
-from smartcrawl.sources.listing.entries import Entry, source_entry_check
+from smartcrawl.sources.listing.entries import Entry, FileValidator, source_entry_check
 from smartcrawl.sources.listing.reading import (
     hash_listed_file,
     read_bucket_file,
     read_listed_file,
 )
-from smartcrawl.sources.listing.stamps import FileValidator
 from smartcrawl.sources.stores import Fault
 
 TOO_LARGE: Final = 413  #: status of a file that is not read, because it has too many bytes

@@ -19,11 +19,10 @@ from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.server.frontier.addresses import PostedUrl
 from smartcrawl.server.private_addresses import names_private_job_address
-from smartcrawl.sources.base import Source
+from smartcrawl.sources.base import Source, belongs_to_source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.kinds import DOCUMENTS
-from smartcrawl.sources.refusals import belongs_to_source
 from smartcrawl.sources.scope import SiteScope
 
 _SOURCES: Final = "SELECT name FROM source ORDER BY name"

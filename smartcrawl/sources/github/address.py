@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from smartcrawl.sources.fields import declared_field_text
-from smartcrawl.sources.listing.names import quoted_listing_name
+from smartcrawl.sources.listing.entries import quoted_listing_name
 
 DEFAULT_REF: Final = "HEAD"  #: GitHub's own name for the tip of the default branch
 _EXAMPLE: Final = "https://github.com/OWNER/REPO or https://github.com/OWNER/REPO/tree/REF/FOLDER"

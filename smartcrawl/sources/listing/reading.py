@@ -15,9 +15,21 @@ from typing import Final, NamedTuple, TypeVar
 
 from smartcrawl.model.exceptions import ChangedWhileReadError, FileTooLargeError, StoreAwayError
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.sources.listing.entries import Entry
-from smartcrawl.sources.listing.names import shown_listing_path
-from smartcrawl.sources.listing.opening import (
+from smartcrawl.sources.listing.bucket import (
+    PATIENCE,
+    StateChangedError,
+    StoreFiles,
+    open_file_store,
+)
+from smartcrawl.sources.listing.entries import (
+    Entry,
+    FileValidator,
+    is_validator_of_listed_file,
+    listed_file_modified_at,
+    listed_file_validator,
+    shown_listing_path,
+)
+from smartcrawl.sources.listing.folder import (
     close_listed_folder,
     listed_link_is_broken,
     open_listed_below,
@@ -26,18 +38,6 @@ from smartcrawl.sources.listing.opening import (
     path_inside_listing,
 )
 from smartcrawl.sources.listing.places import SETTING, file_store_place
-from smartcrawl.sources.listing.stamps import (
-    FileValidator,
-    is_validator_of_listed_file,
-    listed_file_modified_at,
-    listed_file_validator,
-)
-from smartcrawl.sources.listing.store_files import (
-    PATIENCE,
-    StateChangedError,
-    StoreFiles,
-    open_file_store,
-)
 from smartcrawl.sources.stores import (
     Fault,
     file_store_fault,

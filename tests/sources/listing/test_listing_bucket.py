@@ -21,7 +21,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.files import Check
-from smartcrawl.sources.listing import store_files
+from smartcrawl.sources.listing import bucket
 from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import BATCH, Entry, source_entry_check
 from smartcrawl.sources.listing.places import file_store_place
@@ -136,7 +136,7 @@ def test_a_bucket_of_google_costs_one_request_for_each_page(google, monkeypatch)
     monkeypatch.setattr(system, "_call", seen)
     listed(google.url)
     assert asked == [(1_000, False)]
-    monkeypatch.setattr(store_files, "_PAGE", 2)
+    monkeypatch.setattr(bucket, "_PAGE", 2)
     entries, listing = listed(google.url)
     assert keys_of(google, entries) == list("abcde")
     assert listing.problems == []
@@ -145,9 +145,9 @@ def test_a_bucket_of_google_costs_one_request_for_each_page(google, monkeypatch)
 
 def test_containers_are_listed_page_by_page(azure, monkeypatch):
     """A page has 1,000 blobs; here 10, since Azurite takes 20 s to write a thousand."""
-    monkeypatch.setattr(store_files, "_PAGE", 10)
+    monkeypatch.setattr(bucket, "_PAGE", 10)
     keys = put_many(azure, 21)
-    files = store_files.open_file_store(file_store_place(azure.url))
+    files = bucket.open_file_store(file_store_place(azure.url))
     pages = list(files.pages("", lambda key: True, lambda key, error: None))
     assert [len(page) for page in pages] == [10, 10, 1]
     entries, listing = listed(azure.url)

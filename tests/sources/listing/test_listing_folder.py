@@ -14,10 +14,15 @@ import pytest
 
 from smartcrawl.rules.files import Check
 from smartcrawl.sources.listing import folder as folder_module
-from smartcrawl.sources.listing.entries import BATCH, Entry, source_entry_check
+from smartcrawl.sources.listing.entries import (
+    BATCH,
+    Entry,
+    FileValidator,
+    listed_file_time,
+    source_entry_check,
+)
 from smartcrawl.sources.listing.folder import FolderListing
 from smartcrawl.sources.listing.selection import ListingRules
-from smartcrawl.sources.listing.stamps import FileValidator, listed_file_time
 from tests.sources.listing.trees import (
     LATER,
     as_bound_user,

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from smartcrawl.sources.listing.entries import Entry
+from smartcrawl.sources.listing.entries import Entry, FileValidator, listing_folder_path
 from smartcrawl.sources.listing.folder import FolderListing
-from smartcrawl.sources.listing.names import listing_folder_path
 from smartcrawl.sources.listing.selection import ListingRules
-from smartcrawl.sources.listing.stamps import FileValidator
 
 LATER = 10_000_000_000  #: nanoseconds; a pass that begins so much later trusts today's files
 SHM = Path("/dev/shm")
