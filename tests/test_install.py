@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.model.installing import EXTRAS
+from smartcrawl.model.program import EXTRAS
 
 ROOT = Path(__file__).parent.parent
 #: In requirements.txt, and not imported by smartcrawl.

@@ -15,8 +15,8 @@ from smartcrawl.commands.serving import (
     require_key_of_serve_command,
 )
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
-from smartcrawl.model.installing import extra_installation
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import extra_installation
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.registry.database.databases import registry_database

@@ -27,6 +27,7 @@ from smartcrawl.index.embedding.patience import PAUSE
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
 from smartcrawl.index.embedding.waiting import Waiting
 from smartcrawl.index.queries import search_query_text
+from smartcrawl.model.documents import EmbedderKey
 from smartcrawl.model.embedder_options import LOCAL, ON_THIS_MACHINE, ONNX, EmbedderOptions
 from smartcrawl.model.exceptions import (
     EmbedderAwayError,
@@ -35,7 +36,6 @@ from smartcrawl.model.exceptions import (
     SettingError,
     SmartcrawlError,
 )
-from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.chunks import vector_table

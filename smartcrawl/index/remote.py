@@ -24,10 +24,9 @@ from smartcrawl.index.elasticsearch.sink import (
 from smartcrawl.index.embedding.choice import embedder_key
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.index.writing import Chunked, PageVectors, RemoteIndexing
-from smartcrawl.model.documents import Chunk, ChunkSize
+from smartcrawl.model.documents import Chunk, ChunkSize, EmbedderKey
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.choices import (

@@ -19,9 +19,8 @@ from smartcrawl.index.elasticsearch.meta import BEHIND
 from smartcrawl.index.embedded.vectors import index_vector_of_row
 from smartcrawl.index.images import images_to_index
 from smartcrawl.index.waiting import Waiting
-from smartcrawl.model.documents import Chunk
+from smartcrawl.model.documents import Chunk, EmbedderKey, IndexedImage, IndexedPage
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.index_pages import EmbedderKey, IndexedImage, IndexedPage
 from smartcrawl.model.urls import url_content_group
 from smartcrawl.registry.chunks import (
     delete_remote_chunk_rows,

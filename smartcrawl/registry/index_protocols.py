@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from smartcrawl.model.batches import Batch
-from smartcrawl.model.documents import Chunk
-from smartcrawl.model.index_pages import IndexedPage
+from smartcrawl.model.documents import Chunk, IndexedPage
 from smartcrawl.registry.connection import Connection
 
 _T = TypeVar("_T")

@@ -12,8 +12,8 @@ from typing import Final
 from smartcrawl.index.vectorstore.ports import Pushed, vector_store_plan
 from smartcrawl.index.vectorstore.rows import StoreRows, vector_store_files, vector_store_number
 from smartcrawl.model.exceptions import PushHeldError, RunHeldError, SettingError
-from smartcrawl.model.installing import extra_installation
 from smartcrawl.model.openai_server import KEY_VARIABLE
+from smartcrawl.model.program import extra_installation
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.installing import extra_installation
+from smartcrawl.model.program import extra_installation
 from smartcrawl.model.redaction import redacted_line, redacted_text
 from smartcrawl.sources.stores import file_store_fault_reason
 

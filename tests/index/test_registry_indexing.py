@@ -9,9 +9,8 @@ from smartcrawl.index.remote import index_document_chunker
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
-from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Chunk
+from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Chunk, IndexedPage
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import Judgement

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smartcrawl.model.paths import normalize_path
-from smartcrawl.model.urls import normalize_url, url_partition_key
+from smartcrawl.model.urls import normalize_path, normalize_url, url_partition_key
 
 
 @pytest.mark.covers("R0-20", "R0-23")

@@ -20,8 +20,7 @@ from typing import Any
 from smartcrawl.index.remote import index_document_chunker
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
-from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
-from smartcrawl.model.index_pages import IndexedPage
+from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, IndexedPage
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import WRITING, draw_sequence_numbers

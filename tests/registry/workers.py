@@ -17,8 +17,8 @@ from typing import Any
 
 from smartcrawl.index.writing import Taken
 from smartcrawl.model.batches import Batch
+from smartcrawl.model.documents import IndexedPage
 from smartcrawl.model.exceptions import RunOverError
-from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import WRITING
 from tests.registry.build import Elsewhere

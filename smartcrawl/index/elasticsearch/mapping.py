@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from smartcrawl.model.index_pages import EmbedderKey
+from smartcrawl.model.documents import EmbedderKey
 
 _FOLD: Final = "asciifolding"
 

@@ -18,9 +18,9 @@ from smartcrawl.index.elasticsearch.mapping import (
     mapping_differences,
 )
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
+from smartcrawl.model.documents import EmbedderKey
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.index_pages import EmbedderKey
 
 _MAJORS: Final = ("8", "9")
 _WITH_VECTORS: Final = (8, 13)  #: the first version that searches vectors of nested chunks

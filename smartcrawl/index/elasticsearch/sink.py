@@ -39,9 +39,9 @@ from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.scan import Held, IndexScanner
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded.vectors import QueryMeaning
+from smartcrawl.model.documents import EmbedderKey, IndexedPage
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.index_pages import EmbedderKey, IndexedPage
 from smartcrawl.model.program import program_name
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from smartcrawl.index.embedded.conditions import NO_CONDITION
 from smartcrawl.index.embedded.vectors import VectorQuery, index_halfvec_text
 from smartcrawl.index.ranking import MOST_SHOWN, ProposedPage, Ranked, RankedPart
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.installing import extra_installation
+from smartcrawl.model.program import extra_installation
 from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.rules.vectors import fuse, keep_places

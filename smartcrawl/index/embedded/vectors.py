@@ -13,8 +13,8 @@ from contextlib import closing
 from typing import Any, Final, NamedTuple, Protocol
 
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
+from smartcrawl.model.documents import EmbedderKey
 from smartcrawl.model.exceptions import EmbedderError
-from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.chunks import (

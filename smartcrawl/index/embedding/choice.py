@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smartcrawl.index.embedding.ports import Embedder
+from smartcrawl.model.documents import EmbedderKey
 from smartcrawl.model.embedder_options import (
     LOCAL,
     ON_THIS_MACHINE,
@@ -11,9 +12,8 @@ from smartcrawl.model.embedder_options import (
     missing_embedding_folder,
 )
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.index_pages import EmbedderKey
-from smartcrawl.model.installing import extra_installation
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import extra_installation
 
 
 def open_embedder(options: Options) -> Embedder | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from smartcrawl.index.embedding.ports import RefusedText, Vector
 from smartcrawl.index.embedding.tokenizing import keep_tokenizer_in_one_thread, tokenizable_text
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.installing import extra_installation
+from smartcrawl.model.program import extra_installation
 
 if TYPE_CHECKING:
     from numpy import float32

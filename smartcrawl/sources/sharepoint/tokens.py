@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.installing import extra_installation
+from smartcrawl.model.program import extra_installation
 from smartcrawl.model.sharepoint_options import SharepointOptions, is_secure_or_loopback_url
 from smartcrawl.sources.sharepoint.access import (
     Fetch,
