@@ -23,8 +23,7 @@ from smartcrawl.extract import links, robots_txt, sitemaps
 from smartcrawl.index.hits import Hit
 from smartcrawl.model import setting_values, settings_table, urls
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Document, Section
-from smartcrawl.reports.export_texts import exported_chunks, exported_page_row
-from smartcrawl.reports.exported_pages import ExportedPage
+from smartcrawl.reports.export import ExportedPage, exported_chunks, exported_page_row
 from smartcrawl.reports.status import STATUS_KEYS
 from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS
 from smartcrawl.rules import http, traps

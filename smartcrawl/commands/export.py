@@ -15,14 +15,14 @@ from rich.markup import escape
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.export_names import (
+from smartcrawl.reports.export import (
     REST,
+    ExportedPage,
+    ExportedPages,
     address_section,
     export_folder_of_addresses,
-    exported_file_name,
-)
-from smartcrawl.reports.export_texts import (
     exported_chunks,
+    exported_file_name,
     exported_listing_head,
     exported_listing_page,
     exported_listing_section,
@@ -30,7 +30,6 @@ from smartcrawl.reports.export_texts import (
     exported_page_row,
     exported_text_of_page,
 )
-from smartcrawl.reports.exported_pages import ExportedPage, ExportedPages
 from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.command import RegistryCommand
 from smartcrawl.terminal.output import Output, printed_json

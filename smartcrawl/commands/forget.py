@@ -27,8 +27,8 @@ from smartcrawl.registry.removal.purge import (
     unpin_rows,
 )
 from smartcrawl.registry.removal.tombstones import delete_empty_source_rows, is_empty_source
-from smartcrawl.reports.near_misses import reported_near_misses
 from smartcrawl.reports.text import report_noun
+from smartcrawl.reports.why import reported_near_misses
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import ChangingCommand, count_argument, single_terminal_argument

@@ -13,10 +13,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from smartcrawl.reports.concerns import reported_percent, status_report_verdict
-from smartcrawl.reports.pushed import pushed_report_text
 from smartcrawl.reports.status import SourceStatus, StatusReportCounts
 from smartcrawl.reports.text import report_noun, report_time_span
-from smartcrawl.reports.vectors import vector_counts_lines
+from smartcrawl.reports.vectors import pushed_report_text, vector_counts_lines
 from smartcrawl.terminal.output import Output
 
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has

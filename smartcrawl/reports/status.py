@@ -13,8 +13,12 @@ from smartcrawl.registry.database.transactions import read_transaction
 from smartcrawl.registry.library.shortfall import stored_library_shortfall
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.pages import STATE_IS_DUE_SQL
-from smartcrawl.reports.pushed import StoreCounts, reported_stores_by_source
-from smartcrawl.reports.vectors import VectorCounts, reported_vectors_by_source
+from smartcrawl.reports.vectors import (
+    StoreCounts,
+    VectorCounts,
+    reported_stores_by_source,
+    reported_vectors_by_source,
+)
 from smartcrawl.rules.model import RunState
 from smartcrawl.sources.kinds import SHAREPOINT, source_kind_named
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, Self
 
 from smartcrawl.extract.robots_txt import Answer
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
-from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
+from smartcrawl.model.urls import (
+    Trackers,
+    display_url,
+    normalize_url,
+    request_url,
+    url_digest,
+    url_item_id,
+)
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, verified_orphan_rows
@@ -26,8 +34,6 @@ from smartcrawl.reports.entries import (
     reported_records,
     reported_runs,
 )
-from smartcrawl.reports.near_misses import reported_near_misses
-from smartcrawl.reports.pushed import reported_store_files_of_page
 from smartcrawl.reports.sources_today import (
     is_reported_library,
     is_reported_page_listed,
@@ -38,8 +44,7 @@ from smartcrawl.reports.sources_today import (
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.today import TodayReport
-from smartcrawl.reports.unlisted import UnlistedParts
-from smartcrawl.reports.vectors import reported_vectors_of_page
+from smartcrawl.reports.vectors import reported_store_files_of_page, reported_vectors_of_page
 from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
 from smartcrawl.rules.http import (
@@ -51,6 +56,102 @@ from smartcrawl.rules.model import Action, Outcome, RemovalRule, RunState, Stand
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.seal import ordered_depth
 from smartcrawl.sources.base import Source, source_refusals
+
+_KNOWN = "SELECT DISTINCT url FROM record WHERE id = ?"
+
+
+def reported_near_misses(connection: Connection, url: str, trackers: Trackers) -> list[str]:
+    """Return known addresses that differ from ``url`` in scheme, slash or www. only."""
+    known = request_url(url) or request_url(f"https://{url}")
+    if known is None:
+        return []
+    scheme, _, rest = known.partition("://")
+    host, _, path = rest.partition("/")
+    other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
+    paths: Sequence[str] = (path, path.rstrip("/"), f"{path}/", path.partition("?")[0])
+    found: dict[str, None] = {}
+    for way in (scheme, "http" if scheme == "https" else "https"):
+        for name in (host, other):
+            for tail in paths:
+                key = url_digest(normalize_url(f"{way}://{name}/{tail}", trackers))
+                for (near,) in connection.execute(_KNOWN, (key,)):
+                    found[str(near)] = None
+    return list(found)
+
+
+_LISTING: Final = "listing: "  #: before a part among the reasons that a run is incomplete
+_LAST: Final = """
+SELECT r.no, r.reasons, r.cut FROM run r JOIN source o ON o.no = r.source
+ WHERE o.name = ? AND r.finished_at IS NOT NULL ORDER BY r.no DESC LIMIT 1
+"""
+
+
+class UnlistedParts(NamedTuple):
+    """The parts that the listing of the last ended run of a source lacks."""
+
+    run: int
+    parts: tuple[str, ...]  #: ``PLACE (why)`` of each
+
+    @classmethod
+    def of(cls, connection: Connection, source: str) -> Self | None:
+        """Read them; None: the last run ended without a failed part, or there is no such run."""
+        row: Any = connection.execute(_LAST, (source,)).fetchone()
+        if row is None:
+            return None
+        reasons = [*json.loads(row[1]), *json.loads(row[2]).get("reasons", ())]
+        parts = _parts_of(reasons)
+        return cls(row[0], parts) if parts else None
+
+    def as_data(self, entry: ReportedRecord | None, url: str) -> dict[str, Any]:
+        """Return run, parts and meaning for one address; ``entry``: its record, if it has one."""
+        text = _meaning(self, entry, url)
+        return {"run": self.run, "parts": list(self.parts), "text": text}
+
+    def holds(self, url: str) -> bool:
+        """Whether an address may be in one of the parts.
+
+        Parts of folders and buckets are those above it. Repositories and libraries have one part.
+
+        >>> lacking = UnlistedParts(2, ("/docs/a (b) (refused)", "s3://bucket/x/ (no answer)"))
+        >>> [lacking.holds(url) for url in ("file:///docs/a%20(b)/c.md", "file:///docs/a.md")]
+        [True, False]
+        >>> lacking.holds("s3://bucket/x/y"), lacking.holds("s3://bucket/xy")
+        (True, False)
+        """
+        if url_item_kind(url) != "file":
+            return True
+        starts = {"/ ("}
+        for path in (url, display_url(url)):
+            above = (path[:end] for end, sign in enumerate(path) if sign == "/" and end)
+            starts |= {f"{place}{slash} (" for place in (path, *above) for slash in ("", "/")}
+        return any(part.startswith(tuple(starts)) for part in self.parts)
+
+
+def _parts_of(reasons: Iterable[str]) -> tuple[str, ...]:
+    """Return the parts among the reasons of a run, each once.
+
+    >>> _parts_of(["listing: /docs/a (refused)", "no_pages", "listing: /docs/a (refused)"])
+    ('/docs/a (refused)',)
+    """
+    found = (reason.removeprefix(_LISTING) for reason in reasons if reason.startswith(_LISTING))
+    return tuple(dict.fromkeys(found))
+
+
+def _meaning(lacking: UnlistedParts, entry: ReportedRecord | None, url: str) -> str:
+    """Return the meaning of the failed parts for one address."""
+    within = lacking.holds(url)
+    if entry is None or entry.standing == Standing.BARE:
+        where = "this address is in one of them" if within else "this address is in none of them"
+        return f"{where}; a run reads it once a listing contains it"
+    if not entry.pinned and max(entry.seen_run, entry.reached_run) >= lacking.run:
+        return "this page was listed, so the failed part does not affect it"
+    if within:
+        return (
+            "this page is in a part that could not be listed; it may still exist, so it is "
+            "not removed"
+        )
+    return "this page was not listed; it stays until a complete listing lacks it"
+
 
 #: Keys of the answer, and of each of its records.
 KEYS = (

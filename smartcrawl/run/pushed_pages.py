@@ -17,15 +17,13 @@ from smartcrawl.index.vectorstore.ports import (
 )
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_document
-from smartcrawl.reports.export_names import exported_file_name
-from smartcrawl.reports.export_texts import exported_markdown
-from smartcrawl.reports.exported_pages import ExportedPage
+from smartcrawl.reports.export import ExportedPage, exported_file_name, exported_markdown
 
 _AT_ONCE: Final = 2_000  #: rows of one statement without documents
 
 _SOURCE = "SELECT no FROM source WHERE name = ?"
 #: Pages with an index entry, as long as they have it: a clone has none, a lost page still does.
-#: ``+`` keeps the order of the numbers (reports/exported_pages.py).
+#: ``+`` keeps the order of the numbers (reports/export.py).
 _VERSIONS = """
 SELECT r.no, r.url, c.content_hash
   FROM record r JOIN content c ON c.no = r.content

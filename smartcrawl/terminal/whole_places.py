@@ -21,7 +21,7 @@ from secrets import token_hex
 from typing import IO, Final
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.reports.export_texts import is_exported_line
+from smartcrawl.reports.export import is_exported_line
 from smartcrawl.sources.private_files import (
     FILE,
     READABLE_FILE,

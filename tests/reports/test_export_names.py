@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.reports.export_names import (
+from smartcrawl.reports.export import (
     REST,
     address_section,
     export_folder_of_addresses,

@@ -7,8 +7,11 @@ import pytest
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Document, Section
-from smartcrawl.reports import exported_pages
-from smartcrawl.reports.export_texts import (
+from smartcrawl.reports import export
+from smartcrawl.reports.export import (
+    ExportedPage,
+    ExportedPages,
+    PageCounts,
     exported_chunks,
     exported_listing_head,
     exported_listing_page,
@@ -16,7 +19,6 @@ from smartcrawl.reports.export_texts import (
     exported_page_row,
     exported_text_of_page,
 )
-from smartcrawl.reports.exported_pages import ExportedPage, ExportedPages, PageCounts
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, LONG, Desk
 
@@ -83,7 +85,7 @@ class Counting:
 
 def test_a_few_rows_are_read_at_once(desk: Desk, monkeypatch: pytest.MonkeyPatch):
     """Whatever the number of pages, the next rows are read when these are written."""
-    monkeypatch.setattr(exported_pages, "PAGES_AT_ONCE", 7)
+    monkeypatch.setattr(export, "PAGES_AT_ONCE", 7)
     urls = [f"{BASE}{number}" for number in range(100)]
     desk.write(*(desk.visit(url, f"text of {url}") for url in urls))
     counting: Any = Counting(desk.connection)

@@ -13,7 +13,7 @@ from markdown_it.token import Token
 
 from smartcrawl.extract.html import parse_html
 from smartcrawl.model.documents import CODE, LIST, TABLE, Block, Document, Section
-from smartcrawl.reports.page_markdown import page_as_markdown
+from smartcrawl.reports.export import page_as_markdown
 
 #: Text with much that is markup, and lines, tabs and controls.
 _HOSTILE = st.text(

@@ -1,6 +1,6 @@
 """When a source was crawled, and when its pages turned out to have changed."""
 
-from smartcrawl.reports.history import PastRun, page_life_report, run_history_report
+from smartcrawl.reports.simulation import PastRun, page_life_report, run_history_report
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.schedule import Life
 from tests.registry.build import LATER, LONG, NOW, Desk

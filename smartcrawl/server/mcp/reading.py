@@ -20,7 +20,7 @@ from smartcrawl.model.urls import normalize_url, url_digest, url_digests_of_id, 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names, unknown_source_error
 from smartcrawl.registry.pack import unpack_stored_document
-from smartcrawl.reports.page_markdown import page_as_markdown
+from smartcrawl.reports.export import page_as_markdown
 from smartcrawl.reports.status import SourceStatus, status_report
 from smartcrawl.server.mcp.answers import (
     McpChunk,
