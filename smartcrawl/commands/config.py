@@ -22,7 +22,7 @@ from smartcrawl.model.settings_table import SETTINGS, TABLE
 from smartcrawl.terminal import tables
 from smartcrawl.terminal.base_command import BaseCommand, CommandSettings
 from smartcrawl.terminal.command import FAILED, print_json
-from smartcrawl.terminal.standard_output import OutputError, printed
+from smartcrawl.terminal.output import OutputError, printed
 from smartcrawl.terminal.state_folder import VARIABLES
 from smartcrawl.terminal.tables import print_table
 

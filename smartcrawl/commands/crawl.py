@@ -51,8 +51,7 @@ from smartcrawl.sources.declared import DeclaredSources, load_declared_sources
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.command import base_command_damage
-from smartcrawl.terminal.output import print_any_character, print_complaint
-from smartcrawl.terminal.standard_output import OutputError, printed
+from smartcrawl.terminal.output import OutputError, print_any_character, print_complaint, printed
 from smartcrawl.terminal.usage import (
     check_terminal_log_file_usage,
     check_terminal_usage,

@@ -21,8 +21,7 @@ from smartcrawl.commands.demo_steps import STEPS, Scene
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.terminal.base_command import BaseCommand
-from smartcrawl.terminal.output import print_complaint
-from smartcrawl.terminal.standard_output import printed
+from smartcrawl.terminal.output import print_complaint, printed
 
 DONE, FAILED, STOPPED = 0, 1, 130  #: exit statuses
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -31,9 +31,9 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.kinds import DOCUMENTS, FILES, SITE, SPIDERS
 from smartcrawl.spiders.base import VisitSpider
-from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import base_command_missing_registry
 from smartcrawl.terminal.output import print_complaint
+from smartcrawl.terminal.sources import address_argument
 
 
 class Command(CrawlCommand):

@@ -30,9 +30,9 @@ from smartcrawl.registry.removal.tombstones import delete_empty_source_rows, is_
 from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.why import reported_near_misses
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import ChangingCommand, count_argument, single_terminal_argument
 from smartcrawl.terminal.output import print_complaint
+from smartcrawl.terminal.sources import address_argument
 
 
 class Command(ChangingCommand):

@@ -18,8 +18,7 @@ from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.meant import nearest_word
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.terminal.output import described_line, print_complaint, terminal_width
-from smartcrawl.terminal.standard_output import printed
+from smartcrawl.terminal.output import described_line, print_complaint, printed, terminal_width
 
 FAILED, USAGE = 1, 2  #: exit statuses; 2 is that of wrong usage
 _INTERRUPTED: Final = 130  #: exit status after Ctrl-C, as of a shell

@@ -45,8 +45,7 @@ from smartcrawl.run.library.report import LibraryReport
 from smartcrawl.run.orders import MOST_RETRY_BATCHES
 from smartcrawl.sources.sharepoint.domains import SCOPES, load_sharepoint_domain
 from smartcrawl.terminal.command import base_command_damage
-from smartcrawl.terminal.output import print_complaint
-from smartcrawl.terminal.standard_output import OutputError, printed
+from smartcrawl.terminal.output import OutputError, print_complaint, printed
 
 MODES: Final = ("incremental", "full")
 _JOB: Final = "_job"  #: id of a job of the HTTP API, which starts the command with it

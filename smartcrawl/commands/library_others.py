@@ -34,8 +34,7 @@ from smartcrawl.sources.private_files import folder_like_its_parent
 from smartcrawl.sources.sharepoint.aside import replacing, write_sharepoint_source_file
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
 from smartcrawl.terminal.command import base_command_missing_registry
-from smartcrawl.terminal.output import Output, print_complaint, printed_json
-from smartcrawl.terminal.standard_output import printed
+from smartcrawl.terminal.output import Output, print_complaint, printed, printed_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
 from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
 from smartcrawl.terminal.output import Output
-from smartcrawl.terminal.wrong_tables import print_wrong_tables
+from smartcrawl.terminal.sources import print_wrong_tables
 
 _BEFORE = " " * 12  #: columns of a label
 _SOURCES = "SELECT name, no FROM source ORDER BY name"

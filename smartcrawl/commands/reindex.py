@@ -33,9 +33,9 @@ from smartcrawl.reports.text import report_noun
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.sources.scope import compile_scope_pattern
-from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
 from smartcrawl.terminal.output import Output, print_complaint, print_note
+from smartcrawl.terminal.sources import address_argument
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 

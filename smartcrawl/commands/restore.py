@@ -38,8 +38,7 @@ from smartcrawl.terminal.command import (
     print_json,
     single_terminal_argument,
 )
-from smartcrawl.terminal.output import Output, print_note
-from smartcrawl.terminal.standard_output import printed
+from smartcrawl.terminal.output import Output, print_note, printed
 
 
 class Command(RegistryCommand):

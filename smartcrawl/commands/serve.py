@@ -36,8 +36,7 @@ from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal import tables
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.command import DONE, FAILED, count_argument, print_json
-from smartcrawl.terminal.output import print_complaint, print_note
-from smartcrawl.terminal.standard_output import printed
+from smartcrawl.terminal.output import print_complaint, print_note, printed
 
 if TYPE_CHECKING:
     from smartcrawl.server.jobs.crawls import Crawls

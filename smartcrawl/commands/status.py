@@ -28,7 +28,7 @@ from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import print_complaint
-from smartcrawl.terminal.wrong_tables import print_wrong_tables
+from smartcrawl.terminal.sources import print_wrong_tables
 
 
 class Command(RegistryCommand):

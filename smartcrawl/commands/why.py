@@ -17,9 +17,8 @@ from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_o
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.fields import declared_web_address
-from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import RegistryCommand, print_json, single_terminal_argument
-from smartcrawl.terminal.wrong_tables import print_wrong_tables
+from smartcrawl.terminal.sources import address_argument, print_wrong_tables
 
 
 class Command(RegistryCommand):

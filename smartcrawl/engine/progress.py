@@ -20,8 +20,7 @@ from smartcrawl.model.pages import Visit
 from smartcrawl.reports.text import report_time_span
 from smartcrawl.run.run import Run
 from smartcrawl.terminal.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
-from smartcrawl.terminal.output import printed_json
-from smartcrawl.terminal.standard_output import discard_output
+from smartcrawl.terminal.output import discard_output, printed_json
 
 logger = logging.getLogger(__name__)
 

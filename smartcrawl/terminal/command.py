@@ -36,8 +36,7 @@ from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal.bar import AboveBar, Bar
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.meter import Meter
-from smartcrawl.terminal.output import Output, print_complaint, print_note, printed_json
-from smartcrawl.terminal.standard_output import printed
+from smartcrawl.terminal.output import Output, print_complaint, print_note, printed, printed_json
 from smartcrawl.terminal.state_folder import data_dir_words
 
 if TYPE_CHECKING:

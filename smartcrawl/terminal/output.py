@@ -1,4 +1,6 @@
-"""Output of commands for people: the width of lines, wrapped sentences, and short times.
+"""Output of commands: lines and times for people, and standard output with any encoding.
+
+Output of commands for people: the width of lines, wrapped sentences, and short times.
 
 Lines are wrapped where a width is known: on a terminal, or where COLUMNS is set. A pipe gets one
 line for each sentence and row, so that grep and awk find them whole.
@@ -6,11 +8,14 @@ line for each sentence and row, so that grep and awk find them whole.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
 from typing import IO, Final
@@ -20,6 +25,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.redaction import json_safe_text, redacted_line
 
 _DESCRIPTION: Final = 20  #: columns that the description of an option has at least
@@ -162,3 +168,52 @@ def printed_time(iso: str | None, now: datetime | None = None) -> str | None:
     at = datetime.fromisoformat(iso)
     day = f"{at.day} {_MONTHS[3 * at.month - 3 : 3 * at.month]}"
     return f"{day} {at.year}" if (now or datetime.now(UTC)) - at > _YEAR else f"{day} {at:%H:%M}"
+
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+class OutputError(SmartcrawlError):
+    """Standard output could not be written."""
+
+
+@contextmanager
+def printed() -> Iterator[None]:
+    """Print in any encoding, and end quietly when the reader stops reading, as in "… | head".
+
+    A character that the encoding lacks is printed as ``?``.
+
+    Raises:
+        OutputError: standard output cannot be written, for example because its disk is full.
+    """
+    if sys.stdout is None:  # it was closed before the start
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
+    print_any_character()
+    try:
+        try:
+            yield
+        except SystemExit:  # for example of a parser, after the help
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):  # rich exits with status 1 then
+            raise
+        discard_output()
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            raise
+        discard_output()
+        raise OutputError(
+            f"cannot write to standard output ({error.strerror}): make room there, or redirect it"
+            " to another place"
+        ) from error
+
+
+def discard_output() -> None:
+    """Discard all further output, also what is flushed at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -20,7 +20,7 @@ from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.site import SiteSource
-from smartcrawl.terminal.standard_output import OutputError, printed
+from smartcrawl.terminal.output import OutputError, printed
 from smartcrawl.terminal.usage import check_terminal_usage, terminal_output_file_refusal
 
 

@@ -1,11 +1,13 @@
-"""The addresses on a command line: those of the web, and files by their paths."""
+"""The addresses on a command line, and tables of sources.toml with mistakes."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Final
 
+from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.file_urls import normalize_file_url, url_of_folder
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import normalize_url, url_digest
@@ -14,6 +16,8 @@ from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.removal.purge import known_record_rows
 from smartcrawl.reports.sources_today import reported_sources_today
+from smartcrawl.sources.declared import DeclaredSources
+from smartcrawl.terminal.output import print_complaint
 
 _RELATIVE: Final = re.compile(r"~|\.\.?(?:/|\Z)")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
@@ -43,3 +47,11 @@ def _is_of_files(url: str, connection: Connection, options: Options) -> bool:
     names = sorted({*stored_source_names(connection), *declared})
     today = reported_sources_today(connection, declared, names)
     return any(source.traits.is_listed and source.scope.holds(url) for source in today)
+
+
+def print_wrong_tables(name: str, declared: DeclaredSources, sources: Sequence[str]) -> None:
+    """Print what is wrong in the tables of some sources; ``sources`` empty means all."""
+    try:
+        declared.check(sources or None)
+    except SourceError as error:
+        print_complaint(name, str(error))
