@@ -12,9 +12,8 @@ import pytest
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import empty_registry_in_memory
-from smartcrawl.registry.library.folder import LibraryFolder
+from smartcrawl.registry.library.folder import LibraryFolder, OverlaidFolder
 from smartcrawl.registry.library.items import library_rows
-from smartcrawl.registry.library.overlay import OverlaidFolder
 from smartcrawl.run.library.check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library.comparison import Difference, LibraryComparison
 from smartcrawl.run.library.maps import LibraryMaps

@@ -14,8 +14,7 @@ from typing import Any, Final
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate
-from smartcrawl.sources.sharepoint.folders import Folder
+from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate, Folder
 
 _COLUMNS: Final = ("source", *DriveFile._fields)
 _TOKEN: Final = f"""

@@ -25,7 +25,7 @@ from smartcrawl.sources.sharepoint.aside import (
 )
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
-from smartcrawl.sources.sharepoint.maptext import Cell, sharepoint_map_line, sharepoint_map_records
+from smartcrawl.sources.sharepoint.mapfiles import Cell, sharepoint_map_line, sharepoint_map_records
 from smartcrawl.sources.sharepoint.paths import sharepoint_crawler_folder, source_path
 
 _CONFIG: Final = CRAWLER_HARDCODED_CONFIG

@@ -47,10 +47,12 @@ from smartcrawl.run.library.store import run_domain_store_of_name
 from smartcrawl.run.pushing import run_push_key
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
-from smartcrawl.sources.sharepoint.metadata import sharepoint_metadata_file_id
-from smartcrawl.sources.sharepoint.metadata_stream import streamed_sharepoint_metadata
+from smartcrawl.sources.sharepoint.mapfiles import EmbeddedFile, VectorstoreMapRow
+from smartcrawl.sources.sharepoint.metadata import (
+    sharepoint_metadata_file_id,
+    streamed_sharepoint_metadata,
+)
 from smartcrawl.sources.sharepoint.source import SharepointSource
-from smartcrawl.sources.sharepoint.vectorstore_map import EmbeddedFile, VectorstoreMapRow
 
 _NOT_NOTED: Final = "it is to be removed from the store, whose list lacks it"
 _LEAVING: Final = "it is to be removed from the store"

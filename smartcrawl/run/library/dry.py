@@ -19,8 +19,8 @@ from smartcrawl.registry.database.databases import empty_registry_in_memory, reg
 from smartcrawl.registry.database.transactions import read_transaction
 from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.library.drive import StoredDrive, stored_drive
+from smartcrawl.registry.library.folder import OverlaidFolder
 from smartcrawl.registry.library.items import library_rows
-from smartcrawl.registry.library.overlay import OverlaidFolder
 from smartcrawl.registry.library.shelf import LibraryShelf
 from smartcrawl.registry.library.shortfall import stored_trimmed_note
 from smartcrawl.registry.pages import PageReader, RunProgressReader

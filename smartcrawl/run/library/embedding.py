@@ -23,10 +23,9 @@ from smartcrawl.run.library.result import Embedded, LibraryResult
 from smartcrawl.run.library.steps import LibraryStep
 from smartcrawl.run.pushing import run_left_uploads_in_words, run_push_key
 from smartcrawl.sources.sharepoint.domains import Domain
-from smartcrawl.sources.sharepoint.maptext import SECOND, sharepoint_map_time
+from smartcrawl.sources.sharepoint.mapfiles import SECOND, EmbeddedFile, sharepoint_map_time
 from smartcrawl.sources.sharepoint.metadata import EmbeddedVersion
 from smartcrawl.sources.sharepoint.source import SharepointSource
-from smartcrawl.sources.sharepoint.vectorstore_map import EmbeddedFile
 
 logger = logging.getLogger(__name__)
 

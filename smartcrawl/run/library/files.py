@@ -28,8 +28,12 @@ from smartcrawl.registry.library.items import (
     lost_library_row_paths,
     place_library_rows,
 )
-from smartcrawl.registry.library.shelf import INCOMING, LibraryShelf, library_row_staged_path
-from smartcrawl.registry.library.stored_items import StoredItems
+from smartcrawl.registry.library.shelf import (
+    INCOMING,
+    LibraryShelf,
+    StoredItems,
+    library_row_staged_path,
+)
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.library import is_changed

@@ -23,20 +23,19 @@ from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.sources.private_files import folder_like_its_parent
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import (
+    EmbeddedFile,
     FilesMapRow,
     MapFileWriter,
     MapState,
     ReadMap,
     SharepointMapRow,
+    VectorstoreMapRow,
     read_sharepoint_files_map,
     replaced_sharepoint_map,
-)
-from smartcrawl.sources.sharepoint.maptext import (
     sharepoint_map_microseconds,
 )
 from smartcrawl.sources.sharepoint.paths import source_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
-from smartcrawl.sources.sharepoint.vectorstore_map import EmbeddedFile, VectorstoreMapRow
 
 _CONFIG: Final = CRAWLER_HARDCODED_CONFIG
 _NAMED_ROWS: Final = 5  #: unknown rows of a map, each with a line of the log

@@ -14,14 +14,13 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.library.folder import LibraryFolder
+from smartcrawl.registry.library.folder import LibraryFolder, OverlaidFolder
 from smartcrawl.registry.library.items import (
     ProcessedRow,
     library_rows,
     library_rows_at,
     store_processed_rows,
 )
-from smartcrawl.registry.library.overlay import OverlaidFolder
 from smartcrawl.run.library.check import LibraryCheck
 from smartcrawl.run.library.maps import LibraryMaps
 from smartcrawl.run.library.result import LibraryResult

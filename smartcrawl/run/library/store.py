@@ -23,8 +23,11 @@ from smartcrawl.registry.library.embedding import (
     note_domain_store_row,
 )
 from smartcrawl.run.pushing import run_push_key
-from smartcrawl.sources.sharepoint.domain_writing import write_sharepoint_domain_store_id
-from smartcrawl.sources.sharepoint.domains import Domain, load_sharepoint_domain
+from smartcrawl.sources.sharepoint.domains import (
+    Domain,
+    load_sharepoint_domain,
+    write_sharepoint_domain_store_id,
+)
 
 if TYPE_CHECKING:
     from smartcrawl.index.vectorstore.api import VectorStoreApi

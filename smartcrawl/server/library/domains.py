@@ -7,8 +7,8 @@ from pathlib import Path
 
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.server.errors import ApiError, api_not_found
-from smartcrawl.sources.sharepoint.domain_fields import DOMAIN_ID
 from smartcrawl.sources.sharepoint.domains import (
+    DOMAIN_ID,
     Domain,
     load_sharepoint_domain,
     sharepoint_domain_ids,

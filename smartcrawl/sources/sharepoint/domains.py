@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import re
+import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.library import SourceType
 from smartcrawl.model.meant import meant_word
-from smartcrawl.sources.sharepoint.domain_fields import (
-    DOMAIN_ID,
-    DOMAIN_ID_RULE,
-    DomainPlace,
-    declared_domain_text,
-    declared_library_source,
-    declared_library_tables,
-    sharepoint_json_type,
-)
+from smartcrawl.model.urls import request_url
+from smartcrawl.sources.fields import declared_field_text
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.paths import sharepoint_path_problem
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
@@ -258,3 +258,245 @@ def _unknown(storage: Path, domain_id: str, path: Path) -> str:
         f"there is no domain {domain_id!r}{meant_word(domain_id, known)};"
         f" {path.parents[1]} has {', '.join(known)}"
     )
+
+
+DOMAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  #: of a domain and of a source
+DOMAIN_ID_RULE: Final = "1 to 64 letters, digits, '_' and '-'"
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class DomainPlace(NamedTuple):
+    """The place of a field, for messages."""
+
+    path: Path
+    key: str
+
+    def sub(self, key: str) -> DomainPlace:
+        """Return the place of a field of the object here."""
+        return DomainPlace(self.path, f"{self.key}.{key}")
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.key}"
+
+
+def sharepoint_json_type(value: object) -> str:
+    """Return the name of the type of a JSON value."""
+    match value:
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case None:
+            return "null"
+        case _:
+            return "an object"
+
+
+def declared_domain_text(at: DomainPlace, value: object, problems: list[str]) -> str:
+    """Return a text; a problem is noted, and then it is empty."""
+    if not isinstance(value, str):
+        problems.append(f"{at} is {sharepoint_json_type(value)}: it takes a text in quotes")
+        return ""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        problems.append(f"{at} has half of a surrogate pair: write the whole character")
+        return ""
+    return value
+
+
+def declared_library_tables(
+    path: Path, source_type: SourceType, content: Mapping[str, Any], problems: list[str]
+) -> list[object]:
+    """Return the sources of one kind as they are declared."""
+    given = content.get(source_type, [])
+    if isinstance(given, list):
+        return given
+    problems.append(
+        f"{path}: {source_type} is {sharepoint_json_type(given)}: it takes a list of objects"
+    )
+    return []
+
+
+def declared_library_source(
+    at: DomainPlace, source_type: SourceType, table: object, problems: list[str]
+) -> dict[str, Any]:
+    """Return the fields of a declared source; a field with a problem is left out."""
+    if not isinstance(table, dict):
+        problems.append(
+            f"{at} is {sharepoint_json_type(table)}: it takes an object with source_id and site_url"
+        )
+        return {}
+    checks = {"source_id": _checked_id, "site_url": _checked_site_url, "filter": _checked_filter}
+    if source_type is SourceType.LISTS:
+        checks["list_name"] = _checked_list_name
+    else:
+        checks["sharepoint_url_part"] = _checked_url_part
+    fields: dict[str, Any] = {"source_type": source_type}
+    for key, check in checks.items():
+        before = len(problems)
+        if key not in table and key != "filter":
+            problems.append(f"{at.sub(key)} is missing: give {_GIVE[key]}")
+            continue
+        text = declared_domain_text(at.sub(key), table.get(key, ""), problems)
+        if len(problems) > before:
+            continue
+        try:
+            fields["url_part" if key == "sharepoint_url_part" else key] = check(text)
+        except ValueError as error:
+            problems.append(f"{at.sub(key)} is {declared_field_text(text)}: {error}")
+    return fields
+
+
+#: What to give for a key that a source must have.
+_GIVE: Final = {
+    "source_id": f'{DOMAIN_ID_RULE}, as in "source01"',
+    "site_url": 'the address of the site, as in "https://contoso.sharepoint.com/sites/MyProject"',
+    "sharepoint_url_part": 'the path of the library in its address, as in "/Shared Documents"',
+    "list_name": "the title of the list, as its page shows it",
+}
+
+
+def _checked_id(text: str) -> str:
+    """Return a ``source_id``.
+
+    Raises:
+        ValueError: it contains other characters.
+    """
+    if not DOMAIN_ID.fullmatch(text):
+        raise ValueError(f"it takes {DOMAIN_ID_RULE}")
+    return text
+
+
+def _checked_site_url(text: str) -> str:
+    """Return the URL of a site as it is requested, without a slash at its end.
+
+    Raises:
+        ValueError: it is no address of a site.
+    """
+    url = request_url(text)
+    if url is None or "?" in text or "#" in text:
+        raise ValueError(f"it takes {_GIVE['site_url']}, without ? and #")
+    parts = urlsplit(url)
+    if "@" in text.partition("//")[2].partition("/")[0]:
+        raise ValueError("it has a user name or password: remove it, credentials are settings")
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        raise ValueError("it is not encrypted: write https, http is for this machine only")
+    path = unquote(text.partition("//")[2].partition("/")[2]).rstrip("/")
+    if path and (problem := sharepoint_path_problem(path)) is not None:
+        raise ValueError(f"{problem}: give {_GIVE['site_url']}")
+    return url.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:  # another name
+        return False
+
+
+def _checked_url_part(text: str) -> str:
+    """Return the path of a library in its site, without a slash at its end.
+
+    A percent sign is a character of its name: the path is written as people read it.
+
+    Raises:
+        ValueError: it is no such path.
+    """
+    if not text.startswith("/") or text == "/":
+        raise ValueError(f"it takes {_GIVE['sharepoint_url_part']}, which begins with a slash")
+    if "?" in text:
+        raise ValueError("it has a query: give the path alone, without ? and what follows it")
+    if _CONTROL.search(text):
+        raise ValueError("it has a control character: remove it")
+    part = text.rstrip("/")
+    problem = sharepoint_path_problem(part[1:])
+    if problem is not None:
+        raise ValueError(f"{problem}: give {_GIVE['sharepoint_url_part']}")
+    return part
+
+
+def _checked_list_name(text: str) -> str:
+    """Return the title of a list.
+
+    Raises:
+        ValueError: it is empty or has a control character.
+    """
+    if not text.strip():
+        raise ValueError(f"it takes {_GIVE['list_name']}")
+    if _CONTROL.search(text):
+        raise ValueError("it has a control character: remove it")
+    return text
+
+
+def _checked_filter(text: str) -> str:
+    """Return an OData expression, which is sent as it is; blanks alone are none.
+
+    Raises:
+        ValueError: it has a control character.
+    """
+    if _CONTROL.search(text):
+        raise ValueError("it has a control character: write the expression on one line")
+    return text if text.strip() else ""
+
+
+_KEY: Final = "vector_store_id"
+_EMPTY: Final = re.compile(r'("vector_store_id"\s*:\s*)""')
+_INDENT: Final = re.compile(r"\A\{\r?\n([ \t]+)\"")
+
+
+def write_sharepoint_domain_store_id(path: Path, store: str) -> None:
+    """Set ``vector_store_id`` in a domain.json; readers see the old file or the new one, whole.
+
+    Other keys, their order and, where the key is there, the whole layout stay.
+
+    Raises:
+        SourceError: it cannot be written.
+    """
+    place = Path(os.path.realpath(path))
+    beside = place.with_name(f".{place.name}.{secrets.token_hex(4)}.writing")
+    try:
+        text = place.read_bytes().decode()
+        mode = place.stat().st_mode & 0o777
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(sharepoint_domain_with_store_id(text, store).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, place)
+        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except (OSError, ValueError) as error:
+        with suppress(OSError):
+            beside.unlink()
+        raise SourceError(
+            f"{path} cannot be written ({error}): set {_KEY} to {store!r} there"
+        ) from error
+
+
+def sharepoint_domain_with_store_id(text: str, store: str) -> str:
+    """Return the text of a domain.json with another id.
+
+    >>> sharepoint_domain_with_store_id('{"b": 1.50, "vector_store_id" : "", "a": [ ]}', "vs_1")
+    '{"b": 1.50, "vector_store_id" : "vs_1", "a": [ ]}'
+    >>> sharepoint_domain_with_store_id('{"b": 1.50}', "vs_1")
+    '{"b": 1.5, "vector_store_id": "vs_1"}'
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    wanted = json.loads(text)
+    wanted[_KEY] = store
+    replaced = _EMPTY.sub(lambda found: found[1] + json.dumps(store), text, count=1)
+    with suppress(ValueError):
+        if json.loads(replaced) == wanted:
+            return replaced
+    found = _INDENT.match(text)
+    return json.dumps(wanted, ensure_ascii=False, indent=found[1] if found else None)

@@ -1,7 +1,6 @@
-"""A drive as it was at one delta token: its stored items, and their changes by a listing.
+"""A drive of Microsoft Graph at a delta token, with its tree of folders.
 
-Token and items belong together: the changes since a token make a whole listing only of the items
-at that token. So both are stored in one transaction (ADR 84).
+Graph's changes name folders by their ids, and have no path.
 """
 
 from __future__ import annotations
@@ -9,7 +8,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from smartcrawl.sources.sharepoint.folders import Folder
+
+class Folder(NamedTuple):
+    """One folder below the root."""
+
+    name: str
+    parent: str  #: id of its folder
+
+
+class FolderTree:
+    """Folders by id, with their paths."""
+
+    def __init__(self, root: str, path: str, folders: Mapping[str, Folder]) -> None:
+        """Set up; ``root``: id of the root folder, whose server relative URL is ``path``."""
+        self._root = root
+        self._folders = folders
+        self._paths: dict[str, str | None] = {root: path}
+
+    def path(self, id_: str) -> str | None:
+        """Return the path of a folder; None where it, or a folder above it, is not in the tree."""
+        way: list[str] = []
+        at = id_
+        while at not in self._paths:
+            folder = self._folders.get(at)
+            if folder is None or at in way:
+                self._paths[at] = None
+                break
+            way.append(at)
+            at = folder.parent
+        for one in reversed(way):
+            above = self._paths[self._folders[one].parent]
+            self._paths[one] = None if above is None else f"{above}/{self._folders[one].name}"
+        return self._paths[id_]
 
 
 class DriveToken(NamedTuple):

@@ -26,8 +26,14 @@ from smartcrawl.sources.sharepoint.access import (
     sharepoint_words,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient, sharepoint_refusal
-from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate, KnownDrive
-from smartcrawl.sources.sharepoint.folders import Folder, FolderTree
+from smartcrawl.sources.sharepoint.drives import (
+    DriveFile,
+    DriveToken,
+    DriveUpdate,
+    Folder,
+    FolderTree,
+    KnownDrive,
+)
 from smartcrawl.sources.sharepoint.graph_places import GraphPlaces, graph_path
 from smartcrawl.sources.sharepoint.listed import ClientListing
 from smartcrawl.sources.sharepoint.paging import PageWalk

@@ -1,38 +1,188 @@
-"""The maps of a library: what it has, and what is stored of it (R3-28, R3-50 to R3-55).
+"""The maps of a library: what it has, what is stored, what is embedded (R3-28, R3-50 to R3-55).
 
 A map is an export of the registry that is read back. A row that cannot be read makes work: its
-item is downloaded again.
+item is downloaded again. It is CSV as RFC 4180 has it, with whole numbers, and times with
+microseconds. A cell that begins with ``=``, ``+``, ``-`` or ``@`` stays as it is, because maps are
+read back.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import BinaryIO, Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from smartcrawl.model.library import LibraryItem
 from smartcrawl.sources.private_files import READABLE_FILE
-from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
+from smartcrawl.sources.sharepoint.aside import retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
-from smartcrawl.sources.sharepoint.maptext import (
-    SECOND,
-    Cell,
-    MapRecord,
-    sharepoint_map_file_records,
-    sharepoint_map_line,
-    sharepoint_map_microseconds,
-    sharepoint_map_number,
-    sharepoint_map_records,
-    sharepoint_map_time,
-)
 from smartcrawl.sources.sharepoint.paths import path_of_sharepoint_map, sharepoint_map_path
+
+Cell = str | int | None  #: None: unknown
+
+SECOND: Final = 1_000_000  #: microseconds
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NEEDS_QUOTES: Final = re.compile(r'[",\r\n]').search
+_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}").fullmatch
+_TIME: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})\.([0-9]{6})Z"
+).fullmatch
+#: One cell and what ends it. Repetitions are possessive: no text is read twice.
+_CELL: Final = re.compile(rb'(?:"((?:[^"]|"")*+)"|([^",\r\n]*+))(,|\r\n)').match
+_LINE: Final = b"\r\n"
+_BLOCK: Final = 1 << 20  #: bytes
+
+
+class MapRecord(NamedTuple):
+    """One record of a map file, or the reason why it cannot be read."""
+
+    line: int  #: number of its first line, from 1
+    cells: list[str]
+    problem: str = ""  #: empty: none
+
+
+def sharepoint_map_line(cells: Iterable[Cell]) -> bytes:
+    r"""Return a record of a map file in UTF-8 with its end.
+
+    Half of a surrogate pair, which has no UTF-8, becomes its escape.
+
+    >>> sharepoint_map_line(["a,b", 'a "b" c', "=1+1", 5, None, ""])
+    b'"a,b","a ""b"" c",=1+1,5,,\r\n'
+    """
+    line = ",".join(_cell(cell) for cell in cells) + "\r\n"
+    return line.encode("utf-8", "backslashreplace")
+
+
+def _cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    text = str(cell)
+    return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES(text) else text
+
+
+def sharepoint_map_records(data: bytes) -> Iterator[MapRecord]:
+    r"""Yield the records of a map; reading goes on at the line behind a damaged one.
+
+    >>> [record.cells or record.problem for record in sharepoint_map_records(b'a,"b"\r\n"c\r\n')]
+    [['a', 'b'], 'a quotation mark or a line break is in the wrong place']
+    """
+    return sharepoint_map_file_records(BytesIO(data))
+
+
+def sharepoint_map_file_records(file: BinaryIO, block: int = _BLOCK) -> Iterator[MapRecord]:
+    """Yield the records of a file as ``sharepoint_map_records`` does, without all of it in memory.
+
+    ``block``: bytes that are read at once.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    data, start, line, is_ended = b"", 0, 1, False
+    while True:
+        end = data.find(_LINE, start)
+        cells: tuple[list[bytes], int] | None = None
+        goes_on = end < 0
+        if end >= 0:
+            plain = data[start:end]
+            end += len(_LINE)
+            if b'"' in plain:
+                cells = _quoted(data, start)
+                goes_on = cells is None
+            elif not (b"\n" in plain or b"\r" in plain):
+                cells = plain.split(b","), end
+        if goes_on and not is_ended:  # perhaps behind the end of the block
+            more = file.read(max(block, len(data) - start))
+            data, start, is_ended = data[start:] + more, 0, not more
+            continue
+        if start >= len(data):
+            return
+        if end < 0:
+            yield MapRecord(line, [], "the file ends in it")
+            return
+        if cells is None:
+            yield MapRecord(line, [], "a quotation mark or a line break is in the wrong place")
+        else:
+            found, end = cells
+            yield _decoded(line, found)
+        line += data.count(b"\n", start, end)
+        start = end
+
+
+def _quoted(data: bytes, start: int) -> tuple[list[bytes], int] | None:
+    """Return the cells of the record at ``start``, and where it ends; None: it is damaged."""
+    cells: list[bytes] = []
+    while (found := _CELL(data, start)) is not None:
+        quoted = found[1]
+        cells.append(found[2] if quoted is None else quoted.replace(b'""', b'"'))
+        start = found.end()
+        if found[3] == _LINE:
+            return cells, start
+    return None
+
+
+def _decoded(line: int, cells: list[bytes]) -> MapRecord:
+    try:
+        return MapRecord(line, [cell.decode() for cell in cells])
+    except UnicodeDecodeError:
+        return MapRecord(line, [], "it is not UTF-8")
+
+
+def sharepoint_map_number(text: str) -> int | None:
+    """Return a whole number; an empty text is unknown.
+
+    >>> sharepoint_map_number("12"), sharepoint_map_number("")
+    (12, None)
+
+    Raises:
+        ValueError: it is no whole number as a map has it.
+    """
+    if not text:
+        return None
+    if not _NUMBER(text):
+        raise ValueError("is not a number")
+    return int(text)
+
+
+def sharepoint_map_time(microseconds: int) -> str:
+    """Return a time as maps have it (R3.9); ``microseconds`` since 1970.
+
+    >>> sharepoint_map_time(1_705_314_600_000_000), sharepoint_map_time(-1)
+    ('2024-01-15T10:30:00.000000Z', '1969-12-31T23:59:59.999999Z')
+    """
+    time = _EPOCH + timedelta(microseconds=microseconds)
+    return time.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def sharepoint_map_microseconds(text: str) -> int | None:
+    """Return the microseconds since 1970 of a time of a map; an empty text is unknown.
+
+    >>> sharepoint_map_microseconds("2024-01-15T10:30:00.000000Z")
+    1705314600000000
+
+    Raises:
+        ValueError: it is no time as a map has it.
+    """
+    if not text:
+        return None
+    found = _TIME(text)
+    try:
+        if found is None:
+            raise ValueError
+        time = datetime(*map(int, found.groups()), tzinfo=UTC)  # type: ignore[arg-type,misc]
+    except ValueError:
+        raise ValueError("is not a time") from None
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
 
 _UNIQUE_ID: Final = "sharepoint_unique_file_id"
 _WRITING: Final = ".writing"  #: ending of a map that is being written
@@ -379,3 +529,63 @@ def _checked(column: str, read: Callable[[str], int | None], text: str) -> int |
         return read(text)
     except ValueError as error:
         raise ValueError(f"{column} {error}") from error
+
+
+class EmbeddedFile(NamedTuple):
+    """A file in a store that has embedded it."""
+
+    file: str  #: its id
+    store: str  #: id of the store
+    uploaded_at: int | None  #: Unix seconds, by the server
+    embedded_at: int | None
+
+
+class VectorstoreMapRow(NamedTuple):
+    """One item that is embedded, or could not be; the fields are the columns (R3-52)."""
+
+    openai_file_id: str
+    vector_store_id: str
+    file_relative_path: str  #: path with backslashes (R3-54); empty: it is not on disk
+    sharepoint_listitem_id: int | None
+    sharepoint_unique_file_id: str
+    filename: str
+    file_type: str
+    file_size: int | None  #: bytes
+    last_modified_utc: str
+    last_modified_timestamp: int | None  #: Unix seconds
+    downloaded_utc: str  #: that of the map of files (R3-55)
+    downloaded_timestamp: int | None
+    uploaded_utc: str
+    uploaded_timestamp: int | None
+    embedded_utc: str
+    embedded_timestamp: int | None
+    sharepoint_error: str
+    processing_error: str
+    embedding_error: str
+
+    @classmethod
+    def of(cls, row: FilesMapRow, embedded: EmbeddedFile | None, error: str) -> Self:
+        """Return the row of an item; without an embedded file its ids and times are empty."""
+        uploaded = embedded and embedded.uploaded_at
+        since = embedded and embedded.embedded_at
+        return cls(
+            embedded.file if embedded else "",
+            embedded.store if embedded else "",
+            row.file_relative_path,
+            row.sharepoint_listitem_id,
+            row.sharepoint_unique_file_id,
+            row.filename,
+            row.file_type,
+            row.file_size,
+            row.last_modified_utc,
+            row.last_modified_timestamp,
+            row.downloaded_utc,
+            row.downloaded_timestamp,
+            sharepoint_map_time(uploaded * SECOND) if uploaded else "",
+            uploaded or None,
+            sharepoint_map_time(since * SECOND) if since else "",
+            since or None,
+            row.sharepoint_error,
+            row.processing_error,
+            error,
+        )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.registry.library.overlay import OverlaidFolder
+from smartcrawl.registry.library.folder import OverlaidFolder
 
 _TIME = 1_700_000_000_000_000  #: Unix microseconds
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate
-from smartcrawl.sources.sharepoint.folders import Folder
+from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate, Folder
 
 
 class KeptDrive:

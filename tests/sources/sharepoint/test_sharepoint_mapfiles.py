@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.model.library import LibraryItem
-from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
+from smartcrawl.sources.sharepoint.aside import retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import (
     FilesMapRow,
@@ -23,8 +23,6 @@ from smartcrawl.sources.sharepoint.mapfiles import (
     SharepointMapRow,
     read_sharepoint_files_map,
     replaced_sharepoint_map,
-)
-from smartcrawl.sources.sharepoint.maptext import (
     sharepoint_map_file_records,
     sharepoint_map_microseconds,
     sharepoint_map_records,

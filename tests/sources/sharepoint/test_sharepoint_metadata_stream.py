@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.sources.sharepoint import metadata_stream
-from smartcrawl.sources.sharepoint.metadata import Entry, read_sharepoint_metadata
-from smartcrawl.sources.sharepoint.metadata_stream import streamed_sharepoint_metadata
+from smartcrawl.sources.sharepoint import metadata
+from smartcrawl.sources.sharepoint.metadata import (
+    Entry,
+    read_sharepoint_metadata,
+    streamed_sharepoint_metadata,
+)
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=30),
@@ -41,7 +44,7 @@ def test_the_entries_are_those_of_the_file_however_it_is_cut(
     path.write_bytes(text.encode("utf-8-sig", "backslashreplace"))
     expected = read_sharepoint_metadata(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metadata_stream, "_BLOCK", block)
+        patch.setattr(metadata, "_BLOCK", block)
         assert read(path) == (None if expected.damage else expected.entries)
 
 
