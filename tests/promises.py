@@ -22,6 +22,7 @@ from scrapy.settings import Settings
 
 from smartcrawl import commands, settings
 from smartcrawl.commands import config, crawl, search
+from smartcrawl.commands.handed_on import hand_commands_on
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.index.hits import Hit
 from smartcrawl.registry.database.databases import registry_database
@@ -60,14 +61,16 @@ def promises() -> list[str]:
 def _commands() -> Iterator[str]:
     for name in COMMANDS:
         yield f"command {name}"
+    hand_commands_on()
     for module in pkgutil.iter_modules(commands.__path__):
-        kind = getattr(import_module(f"smartcrawl.commands.{module.name}"), "Command", None)
-        if kind is None:
+        kinds = vars(import_module(f"smartcrawl.commands.{module.name}"))
+        if "Command" not in kinds:
             continue
-        command = kind()
-        command.settings = Settings()
         parser = ArgumentParser(prog=module.name, conflict_handler="resolve")  # Scrapy's conflict
-        command.add_options(parser)
+        for kind in filter(None, (kinds.get("HandedOn"), kinds["Command"])):
+            command = kind()
+            command.settings = Settings()
+            command.add_options(parser)
         for action in parser._actions:
             for option in action.option_strings:
                 yield f"option {module.name} {option}"

@@ -17,6 +17,7 @@ from scrapy.settings import Settings
 
 from smartcrawl import commands
 from smartcrawl.commands import config, crawl, search
+from smartcrawl.commands.handed_on import hand_commands_on
 from smartcrawl.commands.one_page import OnePage
 from smartcrawl.engine.download import headers
 from smartcrawl.extract import links, robots_txt, sitemaps
@@ -158,13 +159,16 @@ def test_only_existing_settings_are_named():
 def parsers():
     """Return the argument parser of each command, by the command's name."""
     found = {}
+    hand_commands_on()
     for module in pkgutil.iter_modules(commands.__path__):
-        kind = getattr(import_module(f"smartcrawl.commands.{module.name}"), "Command", None)
-        if kind is not None and not issubclass(kind, (OnePage, ScrapyList)):  # they are Scrapy's
-            command = kind()
-            command.settings = Settings()
-            found[module.name] = parser = ArgumentParser(prog=module.name)
-            command.add_options(parser)
+        kinds = vars(import_module(f"smartcrawl.commands.{module.name}"))
+        if "Command" in kinds and not issubclass(kinds["Command"], (OnePage, ScrapyList)):
+            parser = ArgumentParser(prog=module.name, conflict_handler="resolve")
+            for kind in filter(None, (kinds.get("HandedOn"), kinds["Command"])):
+                command = kind()
+                command.settings = Settings()
+                command.add_options(parser)
+            found[module.name] = parser
     return found
 
 

@@ -37,6 +37,7 @@ HOOKS: Final = {
     "requires_project": "Scrapy, of commands",
     "resolutionBegan": "Twisted, of receivers of addresses",
     "resolutionComplete": "Twisted, of receivers of addresses",
+    "short_desc": "Scrapy, of commands",
     "update_pre_crawler_settings": "Scrapy, of add-ons",
     "update_settings": "Scrapy, of add-ons",
     "_fields_": "ctypes, of structures",

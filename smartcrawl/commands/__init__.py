@@ -1,14 +1,11 @@
-"""The commands of ``smartcrawl``, which ``scrapy`` finds here, too (COMMANDS_MODULE).
+"""The commands of ``smartcrawl``; ``scrapy`` finds a class for each here, too (COMMANDS_MODULE).
 
-Scrapy takes subclasses of its ScrapyCommand. Ours have its interface without its imports, and are
-registered as such wherever Scrapy asks: it has imported its own commands before.
+Scrapy takes the subclasses of its ScrapyCommand, by the names of their modules.
 """
 
 import sys
 
 if "scrapy.commands" in sys.modules:
-    from scrapy.commands import ScrapyCommand
+    from smartcrawl.commands.handed_on import hand_commands_on
 
-    from smartcrawl.terminal.base_command import BaseCommand
-
-    ScrapyCommand.register(BaseCommand)  # type: ignore[type-abstract]  # it is a base
+    hand_commands_on()

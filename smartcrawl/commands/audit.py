@@ -1,4 +1,4 @@
-"""``scrapy audit``: compare the registry with what it writes, index and libraries; repair it."""
+"""``audit``: compare the registry with what it writes, index and libraries; repair it."""
 
 from __future__ import annotations
 
@@ -78,10 +78,6 @@ class Command(ChangingCommand):
         """Return its usage."""
         return "[--repair [--max N] | --salvage] [options]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Compare the registry with index and libraries, and repair differences"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -123,13 +119,13 @@ class Command(ChangingCommand):
         """Open the registry, in the same way for a dry run."""
         return self.database.open()
 
-    def carry_out(self, args: list[str], opts: Namespace) -> None:
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Salvage a registry that cannot be opened, or open it and compare."""
         if not opts.salvage:
-            super().carry_out(args, opts)
+            super().run(args, opts)
             return
         if opts.repair or args:
-            raise UsageError("--salvage goes with nothing else", print_help=False)
+            raise UsageError("--salvage goes with nothing else")
         with self.complaining():
             self.options = Options.of(self.settings)
             self._salvage(opts)
@@ -165,7 +161,7 @@ class Command(ChangingCommand):
     ) -> None:
         """Compare registry and index, and repair them with --repair."""
         if opts.max is not None and not opts.repair:
-            raise UsageError("--max goes with --repair", print_help=False)
+            raise UsageError("--max goes with --repair")
         if isinstance(self.database, SqliteDatabase):
             found = self.database.problems(connection)  # type: ignore[arg-type]
             for problem in found[1:]:

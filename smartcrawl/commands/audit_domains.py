@@ -1,4 +1,4 @@
-"""The domains of libraries in ``scrapy audit``: their audits, before and after a repair."""
+"""The domains of libraries in ``smartcrawl audit``: their audits, before and after a repair."""
 
 from __future__ import annotations
 

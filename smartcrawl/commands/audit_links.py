@@ -1,4 +1,4 @@
-"""The part of ``scrapy audit`` about links to numbers that have no record."""
+"""The part of ``smartcrawl audit`` about links to numbers that have no record."""
 
 from __future__ import annotations
 

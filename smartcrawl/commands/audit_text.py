@@ -1,4 +1,4 @@
-"""The result of ``scrapy audit``, printed."""
+"""The result of ``smartcrawl audit``, printed."""
 
 from __future__ import annotations
 

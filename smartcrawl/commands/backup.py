@@ -1,4 +1,4 @@
-"""``scrapy backup``: copy the registry into a file, at any time."""
+"""``smartcrawl backup``: copy the registry into a file, at any time."""
 
 from __future__ import annotations
 
@@ -41,10 +41,6 @@ class Command(RegistryCommand):
     def syntax(self) -> str:
         """Return its usage."""
         return "[--snapshots] [options] FILE"
-
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Copy the registry into a file, also while it is written to"
 
     def long_desc(self) -> str:
         """Return its help text."""

@@ -1,4 +1,4 @@
-"""``scrapy config``: every setting with its value, its origin and its meaning."""
+"""``smartcrawl config``: every setting with its value, its origin and its meaning."""
 
 from __future__ import annotations
 
@@ -70,10 +70,6 @@ class Command(BaseCommand):
         """Return its usage."""
         return "[options] [NAME …]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Show the settings, and where each comes from"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -93,11 +89,12 @@ class Command(BaseCommand):
             "--format", choices=("table", "json"), default="table", help="default: table"
         )
 
-    def carry_out(self, args: list[str], opts: Namespace) -> None:
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Print the settings, then the error of the first wrong one."""
         settings = self.settings
         try:
-            level = bool(getattr(opts, "loglevel", None))  # an option of Scrapy's command line
+            # Scrapy's command line has set it already, where it has its option for it.
+            level = not any(one.startswith("LOG_LEVEL=") for one in opts.set)
             rows = config_command_rows(
                 settings, config_command_settings(args, settings), by_level=level
             )
@@ -156,13 +153,14 @@ def config_command_settings(names: Sequence[str], settings: CommandSettings) -> 
 def config_command_rows(
     settings: CommandSettings, wanted: Collection[str], *, by_level: bool = False
 ) -> list[dict[str, Any]]:
-    """Return a row for each setting, under KEYS; ``by_level``: whether -L was given."""
+    """Return a row for each setting, under KEYS; ``by_level``: a given LOG_LEVEL is of -L."""
     rows = []
     for group, one in ((group, one) for group, those in TABLE.items() for one in those):
         if one.name not in wanted:
             continue
-        is_level = by_level and one.name == "LOG_LEVEL"
-        source = "-L" if is_level else config_command_value_source(settings, one.name)
+        source = config_command_value_source(settings, one.name)
+        if by_level and source == "-s" and one.name == "LOG_LEVEL":
+            source = "-L"
         values = (_typed(settings[one.name], one.default), one.default)
         shown = [config_command_value_masked(one.name, each) for each in values]
         row = (one.name, group, shown[0], source, shown[1], one.meaning, one.unit_and_bounds)

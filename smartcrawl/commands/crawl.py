@@ -149,7 +149,7 @@ class Command(ScrapyCrawl):
         assert process is not None
         spiders = process.spider_loader.list()
         if not args or not set(args) <= set(spiders):
-            raise UsageError(_spider_wanted(args, spiders), print_help=False)
+            raise UsageError(_spider_wanted(args, spiders))
         loaded = [process.spider_loader.load(name) for name in dict.fromkeys(args)]
         ours = [spider for spider in loaded if issubclass(spider, VisitSpider)]
         if not ours and len(args) == 1:
@@ -159,7 +159,6 @@ class Command(ScrapyCrawl):
             raise UsageError(
                 f"only spiders that crawl sources run together: {program_name()} crawl"
                 f" {' '.join(spider.name for spider in ours) or args[0]}",
-                print_help=False,
             )
         assert self.settings is not None
         has_reactor = self.settings.getbool("TWISTED_REACTOR_ENABLED")
@@ -193,7 +192,7 @@ class Command(ScrapyCrawl):
     def _check_feed(self, refusal: str | None) -> None:
         """Refuse a crawl that would lose what a feed is to have."""
         if refusal is not None:
-            raise UsageError(refusal, print_help=False)
+            raise UsageError(refusal)
 
     def runs_of(
         self, spiders: Sequence[type[VisitSpider]], given: dict[str, str]

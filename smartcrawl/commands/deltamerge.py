@@ -1,4 +1,4 @@
-"""``scrapy deltamerge``: lost pages, and their removal (R4-06)."""
+"""``smartcrawl deltamerge``: lost pages, and their removal (R4-06)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,6 @@ class Command(ChangingCommand):
         """Return its usage."""
         return "[options]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "List lost pages, or remove them with -D"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -62,7 +58,7 @@ class Command(ChangingCommand):
     ) -> None:
         """List lost pages, or remove them with -D."""
         if opts.max is not None and not opts.delete:
-            raise UsageError("--max goes with -D", print_help=False)
+            raise UsageError("--max goes with -D")
         policy = self.options.policy
         found = lost_page_rows(connection, policy, sources=sources)
         if not opts.delete:

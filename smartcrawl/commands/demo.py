@@ -1,4 +1,4 @@
-"""``scrapy demo``: a first crawl, a refresh, a removal and its undo, in half a minute."""
+"""``smartcrawl demo``: a first crawl, a refresh, a removal and its undo, in half a minute."""
 
 from __future__ import annotations
 
@@ -34,10 +34,6 @@ class Command(BaseCommand):
         """Return its usage."""
         return "[options]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Show a crawl, a refresh, a removal and its undo on a small site"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -64,7 +60,7 @@ class Command(BaseCommand):
             help="json: one object a line for each step (default: text)",
         )
 
-    def carry_out(self, args: list[str], opts: Namespace) -> None:
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Show all steps; print errors as messages."""
         if args:
             word = redacted_line(args[0])

@@ -11,6 +11,7 @@ from scrapy.exceptions import UsageError
 
 from smartcrawl.commands.crawl import DONE, FAILED, STARTS, SpiderRun, print_crawl_error
 from smartcrawl.commands.crawl import Command as CrawlCommand
+from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_crawl_line, program_name
@@ -47,7 +48,7 @@ class Command(CrawlCommand):
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Crawl only the pages that are due"
+        return COMMANDS["due"]
 
     def long_desc(self) -> str:
         """Return its help text."""
@@ -85,7 +86,6 @@ class Command(CrawlCommand):
             raise UsageError(
                 f"{redacted_line(args[0])!r} is not understood; to report a change:"
                 f" {program_name()} due --notice URL",
-                print_help=False,
             )
         if opts.source is not None:
             opts.spargs["source"] = opts.source
@@ -167,9 +167,7 @@ class Command(CrawlCommand):
 
     def _notice(self, urls: list[str], source: str | None) -> None:
         if not urls:
-            raise UsageError(
-                f"name the addresses: {program_name()} due --notice URL [URL …]", print_help=False
-            )
+            raise UsageError(f"name the addresses: {program_name()} due --notice URL [URL …]")
         assert self.settings is not None
         options = Options.of(self.settings)
         now = int(time.time())

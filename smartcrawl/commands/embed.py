@@ -1,4 +1,4 @@
-"""``scrapy embed``: make the vectors that chunks have not, out of the registry."""
+"""``smartcrawl embed``: make the vectors that chunks have not, out of the registry."""
 
 from __future__ import annotations
 
@@ -39,10 +39,6 @@ class Command(ChangingCommand):
         """Return its usage."""
         return "[--source S | --anew] [--refused] [--dry-run]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Make the vectors that are missing, without a request to any source"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -74,7 +70,6 @@ class Command(ChangingCommand):
         if embedder is None:
             raise UsageError(
                 "first set EMBEDDER to local, onnx or openai (docs/vectors.md)",
-                print_help=False,
             )
         if opts.anew and sources:
             raise UsageError("--anew makes the vectors of all sources anew: leave --source out")

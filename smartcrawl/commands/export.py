@@ -1,4 +1,4 @@
-"""``scrapy export``: stored pages as Markdown files, JSON lines or llms.txt."""
+"""``smartcrawl export``: stored pages as Markdown files, JSON lines or llms.txt."""
 
 from __future__ import annotations
 
@@ -52,10 +52,6 @@ class Command(RegistryCommand):
         """Return its usage."""
         return "--source NAME --output PLACE [options]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Write the stored pages as Markdown, JSON lines or llms.txt"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -82,21 +78,20 @@ class Command(RegistryCommand):
             " last visit failed otherwise is not lost",
         )
 
-    def carry_out(self, args: list[str], opts: Namespace) -> None:
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Check the options, then do the work."""
         example = f"such as: {program_name()} {self.name} --source NAME --output PLACE"
         if not opts.source:
-            raise UsageError(f"say which source, {example}", print_help=False)
+            raise UsageError(f"say which source, {example}")
         if not opts.output:
-            raise UsageError(f"say where to write, {example}", print_help=False)
+            raise UsageError(f"say where to write, {example}")
         if opts.format != "jsonl" and opts.chunks:
-            raise UsageError("--chunks is for --format jsonl", print_help=False)
+            raise UsageError("--chunks is for --format jsonl")
         if opts.format != "jsonl" and opts.output == _STANDARD_OUTPUT:
             raise UsageError(
                 f"{opts.format} is a folder: name it; --format jsonl writes to standard output",
-                print_help=False,
             )
-        super().carry_out(args, opts)
+        super().run(args, opts)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace

@@ -1,4 +1,4 @@
-"""``scrapy forget``: remove an address, or a whole source, by order of the operator."""
+"""``smartcrawl forget``: remove an address, or a whole source, by order of the operator."""
 
 from __future__ import annotations
 
@@ -44,10 +44,6 @@ class Command(ChangingCommand):
         """Return its usage."""
         return "[options] URL | PATH | --source S"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Remove an address or a source, and unpin it"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -76,7 +72,7 @@ class Command(ChangingCommand):
         """Forget the address or the source."""
         if args:
             if opts.max is not None:
-                raise UsageError("--max goes with --source, without a URL", print_help=False)
+                raise UsageError("--max goes with --source, without a URL")
             word = single_terminal_argument(args, "URL", f"{program_name()} forget URL")
             url = address_argument(word, connection, self.options)
             self._address(connection, sources, url, opts)
@@ -84,7 +80,6 @@ class Command(ChangingCommand):
             raise UsageError(
                 f"say what to forget: {program_name()} forget URL, or {program_name()} forget"
                 " --source S",
-                print_help=False,
             )
         else:
             self._source(connection, sources, opts)

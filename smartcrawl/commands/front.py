@@ -11,12 +11,13 @@ import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from smartcrawl import __version__
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.meant import nearest_word
+from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.terminal.output import described_line, print_complaint, printed, terminal_width
 
@@ -47,21 +48,24 @@ _OPTIONS: Final = {
 }
 
 
-def main_command(words: Sequence[str]) -> int:
-    """Run the command that the words name, and return the exit status."""
+def main_command(words: Sequence[str], settings: Any = None) -> int:
+    """Run the command that the words name, and return the exit status.
+
+    ``settings``: those of the Scrapy project whose command hands its words on; None: our own.
+    """
     status = 0  # also when the reader stops reading, as in "… | head"
     try:
         with printed():
-            status = _main(list(words))
+            status = _main(list(words), settings)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except SmartcrawlError as error:
-        print_complaint("smartcrawl", str(error))
+        print_complaint(program_name(), str(error))
         return FAILED
     return status
 
 
-def _main(words: list[str]) -> int:
+def _main(words: list[str], settings: Any) -> int:
     before = _options_before(words)
     if not words:
         print(_greeting(before))
@@ -86,7 +90,7 @@ def _main(words: list[str]) -> int:
         return completion.completion_command(rest)
     from smartcrawl.commands.running import run_command  # noqa: PLC0415  # greeting and help need none
 
-    return run_command(name, [*before, *rest])
+    return run_command(name, [*before, *rest], settings)
 
 
 def _options_before(words: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""``scrapy hosts``: the hosts of the registry, and which of them are blocked."""
+"""``smartcrawl hosts``: the hosts of the registry, and which of them are blocked."""
 
 from __future__ import annotations
 
@@ -31,10 +31,6 @@ class Command(RegistryCommand):
     def syntax(self) -> str:
         """Return its usage."""
         return "[options]"
-
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "List the hosts; block or unblock one"
 
     def long_desc(self) -> str:
         """Return its help text."""

@@ -1,4 +1,4 @@
-"""``scrapy library``: bring the document libraries of a domain up to date, step by step (R3.11)."""
+"""``library``: bring the document libraries of a domain up to date, step by step (R3.11)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from smartcrawl.commands.library_steps import (
     skip_sources_not_to_adopt,
 )
 from smartcrawl.commands.library_text import print_library_report
+from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
@@ -63,7 +64,7 @@ class Command(CrawlCommand):
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Download, process, embed or check the document libraries of a domain"
+        return COMMANDS["library"]
 
     def long_desc(self) -> str:
         """Return its help text."""
@@ -180,25 +181,21 @@ class Command(CrawlCommand):
             raise UsageError(
                 "--files is for cleanup, and takes no DOMAIN, as it is about the uploads of this"
                 f" registry; --yes is for --files: {program_name()} library cleanup --files --yes",
-                print_help=False,
             )
         if args == ["cleanup"] and not opts.files:
             least = 1  # a domain
         if not least <= len(args) - 1 <= most:
             raise UsageError(
                 f"name a step and a domain: {program_name()} library {'|'.join(known)} DOMAIN",
-                print_help=False,
             )
         if opts.spargs.keys() - {_JOB} or opts.output or opts.overwrite_output:
             raise UsageError(
                 "-a, -o and -O are refused: the sources are those of the domain, and pages go to"
                 f" the registry: {program_name()} library {' '.join(args)}",
-                print_help=False,
             )
         if not 1 <= opts.retry_batches <= MOST_RETRY_BATCHES:
             raise UsageError(
                 f"--retry-batches is {opts.retry_batches}: it takes 1 to {MOST_RETRY_BATCHES}",
-                print_help=False,
             )
 
     def _order(self, args: list[str], opts: Namespace) -> LibraryOrder:

@@ -1,4 +1,4 @@
-"""The actions of ``scrapy library`` that are no steps: reports, cleanup and export."""
+"""The actions of ``smartcrawl library`` that are no steps: reports, cleanup and export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``scrapy mcp``: the crawled pages for language models, by the Model Context Protocol."""
+"""``smartcrawl mcp``: the crawled pages for language models, by the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -38,10 +38,6 @@ class Command(BaseCommand):
         """Return its usage."""
         return "[options]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Serve the crawled pages to language models, by MCP"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -65,7 +61,7 @@ class Command(BaseCommand):
             help="add the tool refresh, which crawls a known source again",
         )
 
-    def carry_out(self, args: list[str], opts: Namespace) -> None:
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Serve; print errors as messages."""
         if args:
             raise UsageError(

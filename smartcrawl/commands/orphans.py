@@ -1,4 +1,4 @@
-"""``scrapy orphans``: orphaned pages, withheld removals, and what removes them (R4-12)."""
+"""``smartcrawl orphans``: orphaned pages, withheld removals, and what removes them (R4-12)."""
 
 from __future__ import annotations
 
@@ -47,10 +47,6 @@ class Command(ChangingCommand):
         """Return its usage."""
         return "[options]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "List orphans and withheld removals; remove or approve them"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -79,13 +75,13 @@ class Command(ChangingCommand):
     ) -> None:
         """List orphans, remove them, or approve withheld removals."""
         if opts.purge and opts.approve is not None:
-            raise UsageError("--purge or --approve RUN, not both", print_help=False)
+            raise UsageError("--purge or --approve RUN, not both")
         if opts.approve is not None:
             self._approve(connection, sources, opts)
         elif opts.purge:
             self._purge(connection, sources, opts)
         elif opts.max is not None:
-            raise UsageError("--max goes with --purge or --approve RUN", print_help=False)
+            raise UsageError("--max goes with --purge or --approve RUN")
         else:
             self._list(connection, sources, opts)
 

@@ -36,10 +36,10 @@ class PlainSettings(CommandSettings):
         """Return the number of settings."""
         return len(self._values)
 
-    def set(self, name: str, value: object, *, given: bool) -> None:
-        """Set a value; ``given``: on the command line."""
+    def set(self, name: str, value: object, priority: str) -> None:
+        """Set a value; ``priority``: "cmdline" if it was given with -s."""
         self._values[name] = value
-        if given:
+        if priority == "cmdline":
             self._given.add(name)
 
     def getbool(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""``scrapy plan``: the requests, skips and removals of the next run, without a request."""
+"""``smartcrawl plan``: the requests, skips and removals of the next run, without a request."""
 
 from __future__ import annotations
 
@@ -33,10 +33,6 @@ class Command(RegistryCommand):
     def syntax(self) -> str:
         """Return its usage."""
         return "[options]"
-
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Show which pages the next run would request, skip and remove"
 
     def long_desc(self) -> str:
         """Return its help text."""

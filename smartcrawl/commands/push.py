@@ -1,4 +1,4 @@
-"""``scrapy push``: make a vector store equal to the stored pages of a source."""
+"""``smartcrawl push``: make a vector store equal to the stored pages of a source."""
 
 from __future__ import annotations
 
@@ -29,10 +29,6 @@ class Command(ChangingCommand):
         """Return its usage."""
         return "--source NAME [--dry-run]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Make an OpenAI vector store equal to the stored pages of a source"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -45,14 +41,13 @@ class Command(ChangingCommand):
             " another process pushes to it."
         )
 
-    def carry_out(self, args: list[str], opts: Namespace) -> None:
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Check the options, then do the work."""
         if not opts.source:
             raise UsageError(
                 f"say which source, such as: {program_name()} {self.name} --source NAME",
-                print_help=False,
             )
-        super().carry_out(args, opts)
+        super().run(args, opts)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -62,10 +57,9 @@ class Command(ChangingCommand):
         if options is None:
             raise UsageError(
                 "no vector store: set VECTOR_STORE_ID to its id (docs/vector-stores.md)",
-                print_help=False,
             )
         if len(sources) > 1:
-            raise UsageError(f"name one source of {', '.join(sources)}", print_help=False)
+            raise UsageError(f"name one source of {', '.join(sources)}")
         source = sources[0]
         would = run_would_push(connection, options, source)
         if self.dry:

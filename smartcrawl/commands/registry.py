@@ -1,4 +1,4 @@
-"""``scrapy registry``: every record, as a table, JSON lines or CSV."""
+"""``smartcrawl registry``: every record, as a table, JSON lines or CSV."""
 
 from __future__ import annotations
 
@@ -51,10 +51,6 @@ class Command(RegistryCommand):
     def syntax(self) -> str:
         """Return its usage."""
         return "[options]"
-
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "List the record of every page"
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
@@ -114,7 +110,6 @@ class Command(RegistryCommand):
             raise UsageError(
                 "--new-epoch is for a registry that writes to an Elasticsearch:"
                 " ELASTICSEARCH_URL is empty",
-                print_help=False,
             )
         with self.database.translated("write"):
             connection = self.database.open()

@@ -1,4 +1,4 @@
-"""``scrapy reindex``: order pages to be fetched whole and indexed anew by their next visit."""
+"""``smartcrawl reindex``: order pages to be fetched whole and indexed anew by their next visit."""
 
 from __future__ import annotations
 
@@ -47,10 +47,6 @@ class Command(ChangingCommand):
         """Return its usage."""
         return "--url URL | --id ID | --pattern RE | --source S | --from-registry [--dry-run]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Order pages to be fetched whole and indexed anew"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -98,7 +94,6 @@ class Command(ChangingCommand):
         if not (opts.url or opts.id or opts.pattern or opts.source):
             raise UsageError(
                 "say which pages: --url URL, --id ID, --pattern RE, or --source S for all of it",
-                print_help=False,
             )
         now = int(time.time())
         with self.database.translated("write"):
@@ -214,7 +209,6 @@ class Command(ChangingCommand):
         if self.options.elasticsearch is None:
             raise UsageError(
                 "--from-registry builds an index in Elasticsearch: ELASTICSEARCH_URL is empty",
-                print_help=False,
             )
         rows: Any = connection.execute(_SOURCES).fetchall()
         total = audit.audited_index_page_count(connection, [])

@@ -1,4 +1,4 @@
-"""``scrapy restore``: put a backup in the place of the registry."""
+"""``smartcrawl restore``: put a backup in the place of the registry."""
 
 from __future__ import annotations
 
@@ -51,10 +51,6 @@ class Command(RegistryCommand):
         """Return its usage."""
         return "[--yes] [options] FILE"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Put a backup in the place of the registry"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -73,7 +69,7 @@ class Command(RegistryCommand):
             "--yes", action="store_true", help="restore it over newer work, which is lost then"
         )
 
-    def carry_out(self, args: list[str], opts: Namespace) -> None:
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Restore the backup; the registry itself may be missing or damaged."""
         word = single_terminal_argument(
             args, "file", f"{program_name()} restore registry-backup.db"
@@ -93,7 +89,7 @@ class Command(RegistryCommand):
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """Do nothing: ``carry_out`` opens no registry."""
+        """Do nothing: ``run`` opens no registry."""
 
     def _restore(self, database: SqliteDatabase, file: Path, opts: Namespace) -> None:
         path, now = database.path, int(time.time())

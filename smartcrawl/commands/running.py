@@ -11,30 +11,36 @@ from importlib import import_module
 from typing import Any
 
 from smartcrawl.commands.crawl_words import CrawlWords, command_line_of_scrapy_crawl
+from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
 from smartcrawl.sources.kinds import SHAREPOINT, SITE, SPIDERS
-from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.base_command import BaseCommand, CommandSettings
 from smartcrawl.terminal.state_folder import state_folder
 from smartcrawl.terminal.usage import check_terminal_usage, wrap_usage
 
 _PROJECT = "smartcrawl.settings"
 
 
-def run_command(name: str, words: Sequence[str]) -> int:
-    """Run one command, and return its exit status; wrong usage ends the process with status 2."""
+def run_command(name: str, words: Sequence[str], settings: Any = None) -> int:
+    """Run one command, and return its exit status; wrong usage ends the process with status 2.
+
+    ``settings``: those of a Scrapy project, where its command hands the words on.
+    """
     if name == "crawl":
         return _run_in_scrapy(name, _crawl_words(words))
     command = command_named(name)
     if not isinstance(command, BaseCommand):
         return _run_in_scrapy(name, words)
+    if settings is not None:
+        command.settings = settings
     parser = front_door_parser(name, command)
     opts, args = parser.parse_known_args(words)
     known = _known_settings(command.settings, opts)
     check_terminal_usage(parser, known, args, opts, words=command.takes_words)
-    _apply(parser, command.settings, opts)
-    command.process_options(args, opts)
+    _apply(command.settings, opts)
     _begin_garbage_collection()
     try:
         command.run(args, opts)
@@ -48,20 +54,17 @@ def command_named(name: str) -> Any:
     if name == "crawl":
         return CrawlWords()
     command = import_module(f"smartcrawl.commands.{name}").Command()
-    if isinstance(command, BaseCommand):
-        command.under_scrapy = False
-        command.settings = PlainSettings()
-    else:
-        command.settings = _scrapys_settings(command)
+    is_ours = isinstance(command, BaseCommand)
+    command.settings = PlainSettings() if is_ours else _scrapys_settings(command)
     return command
 
 
 def front_door_parser(name: str, command: Any) -> ArgumentParser:
     """Return the parser of a command, with the options that every command has."""
     parser = ArgumentParser(
-        prog=f"smartcrawl {name}",
-        usage=f"smartcrawl {name} {command.syntax()}",
-        description=command.long_desc(),
+        prog=f"{program_name()} {name}",
+        usage=f"{program_name()} {name} {command.syntax()}",
+        description=command.long_desc() or COMMANDS[name],
         conflict_handler="resolve",
     )
     wrap_usage(parser)
@@ -90,13 +93,14 @@ def _add_common_options(parser: ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _apply(parser: ArgumentParser, settings: PlainSettings, opts: Namespace) -> None:
-    """Apply the settings of a command line; wrong ones end the process."""
+def _apply(settings: Any, opts: Namespace) -> None:
+    """Apply the settings of a command line; a Scrapy project has a folder of state of its own."""
     folder, given = _folder(opts)
     for setting in opts.set:
         name, _, value = setting.partition("=")
-        settings.set(name, value, given=True)
-    settings.set("DATA_DIR", folder, given=given)
+        settings.set(name, value, priority="cmdline")
+    if given or isinstance(settings, PlainSettings):
+        settings.set("DATA_DIR", folder, priority="cmdline" if given else "project")
 
 
 def _folder(opts: Namespace) -> tuple[str, bool]:
@@ -122,7 +126,7 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
         spider = args.pop(0)  # the words of Scrapy's command
     if len(args) > 1:
         parser.error("it takes one address, folder or source; declare several in sources.toml")
-    _apply(parser, settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
+    _apply(settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
     declared = _declared(settings)
     named = opts.source or (args[0] if args else "")
     if named not in declared and _is_of_library(settings, named):
@@ -155,7 +159,7 @@ def _declared(settings: PlainSettings) -> dict[str, str]:
     return {name: source.traits.spider for name, source in declared.items()} | wrong
 
 
-def _known_settings(settings: PlainSettings, opts: Namespace) -> set[str]:
+def _known_settings(settings: CommandSettings, opts: Namespace) -> set[str]:
     """Return the names of our settings, and Scrapy's where one of ``-s`` is not ours."""
     names = set(settings)
     if any(given.partition("=")[0] not in names for given in opts.set):

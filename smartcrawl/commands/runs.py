@@ -1,4 +1,4 @@
-"""``scrapy runs``: the runs, with their times, counts and results."""
+"""``smartcrawl runs``: the runs, with their times, counts and results."""
 
 from __future__ import annotations
 
@@ -50,10 +50,6 @@ class Command(RegistryCommand):
     def syntax(self) -> str:
         """Return its usage."""
         return "[options]"
-
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "List the runs, newest first"
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""

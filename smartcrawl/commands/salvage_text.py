@@ -1,4 +1,4 @@
-"""The result of ``scrapy audit --salvage``, printed."""
+"""The result of ``smartcrawl audit --salvage``, printed."""
 
 from __future__ import annotations
 

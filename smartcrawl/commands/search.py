@@ -1,4 +1,4 @@
-"""``scrapy search``: search the index that the registry writes."""
+"""``smartcrawl search``: search the index that the registry writes."""
 
 from __future__ import annotations
 
@@ -38,10 +38,6 @@ class Command(RegistryCommand):
     def syntax(self) -> str:
         """Return its usage."""
         return "[options] QUERY"
-
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Search the pages that were crawled"
 
     def long_desc(self) -> str:
         """Return its help text."""

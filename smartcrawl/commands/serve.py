@@ -1,4 +1,4 @@
-"""``scrapy serve``: the HTTP API, and its keys."""
+"""``smartcrawl serve``: the HTTP API, and its keys."""
 
 from __future__ import annotations
 
@@ -61,10 +61,6 @@ class Command(BaseCommand):
         """Return its usage."""
         return "[options]"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Serve the HTTP API, or manage its keys"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -91,7 +87,7 @@ class Command(BaseCommand):
             "--format", choices=("text", "json"), default="text", help="default: text"
         )
 
-    def carry_out(self, args: list[str], opts: Namespace) -> None:
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Serve, or manage keys; print errors as messages."""
         if args:
             raise UsageError(

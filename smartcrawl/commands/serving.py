@@ -16,7 +16,7 @@ from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.server.keys import api_key_exists
-from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.base_command import BaseCommand, CommandSettings
 from smartcrawl.terminal.output import print_note
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def command_crawl_program(
     # Every start of scrapy imports this module, and its list of commands needs no server.
     from smartcrawl.server.jobs.local import CrawlProgram  # noqa: PLC0415
 
-    scrapy = command.under_scrapy
+    scrapy = not isinstance(command.settings, CommandSettings)  # those of a Scrapy project
     return CrawlProgram(
         _SCRAPY if scrapy else _SMARTCRAWL,
         _environment(command.settings, options),

@@ -1,4 +1,4 @@
-"""``scrapy plan --simulate``: savings and staleness that other settings would have had."""
+"""``smartcrawl plan --simulate``: savings and staleness that other settings would have had."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``scrapy status``: the state of each source, and its concerns (R0-78)."""
+"""``smartcrawl status``: the state of each source, and its concerns (R0-78)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,6 @@ class Command(RegistryCommand):
     def syntax(self) -> str:
         """Return its usage."""
         return "[options]"
-
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Show how each source is doing"
 
     def long_desc(self) -> str:
         """Return its help text."""

@@ -1,4 +1,4 @@
-"""The lines of ``scrapy status``, and those of them that fit one screen."""
+"""The lines of ``smartcrawl status``, and those of them that fit one screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story of one address in words, as ``scrapy why`` prints it."""
+"""The story of one address in words, as ``smartcrawl why`` prints it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EVIDENCE: Final = {
 
 
 def print_why_command(story: dict[str, Any]) -> None:
-    """Print the answer of ``scrapy why``, whose keys the manual lists (docs/cli.md), for people."""
+    """Print the answer of ``why``, whose keys the manual lists (docs/cli.md), for people."""
     output = Output()
     if not story["records"] and story["posted"]:
         output.say(f"[bold]{escape(story['url'])}[/] was not visited yet.")

@@ -1,4 +1,4 @@
-"""``scrapy undo``: restore the pages that were removed under the number of a run."""
+"""``smartcrawl undo``: restore the pages that were removed under the number of a run."""
 
 from __future__ import annotations
 
@@ -48,10 +48,6 @@ class Command(ChangingCommand):
         """Return its usage."""
         return "[options] RUN"
 
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Restore the pages that a run, or a command after it, removed"
-
     def long_desc(self) -> str:
         """Return its help text."""
         return (
@@ -75,9 +71,7 @@ class Command(ChangingCommand):
         word = single_terminal_argument(args, "run", f"{program_name()} undo 7")
         run = given_number(word)
         if run is None or run > MOST_NUMBER:
-            raise UsageError(
-                f"{word!r} is no number of a run; see {program_name()} runs", print_help=False
-            )
+            raise UsageError(f"{word!r} is no number of a run; see {program_name()} runs")
         found = removal_rows(connection, sources=sources)
         known = next((entry for entry in found if entry.run == run), None)
         if known is None:

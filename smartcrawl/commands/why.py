@@ -1,4 +1,4 @@
-"""``scrapy why``: the whole story of one address."""
+"""``smartcrawl why``: the whole story of one address."""
 
 from __future__ import annotations
 
@@ -30,10 +30,6 @@ class Command(RegistryCommand):
     def syntax(self) -> str:
         """Return its usage."""
         return "[options] URL | PATH"
-
-    def short_desc(self) -> str:
-        """Return one line for the list of commands."""
-        return "Show the record and history of one address, and what would remove it"
 
     def long_desc(self) -> str:
         """Return its help text."""

@@ -147,7 +147,7 @@ _STATE = "SELECT state FROM run WHERE no = ?"
 async def push_pages_at_crawler_end(crawler: Crawler, run: Run) -> None:
     """Make the vector store equal to the pages of a run that was swept.
 
-    An error leaves the rest to the next run, or to ``scrapy push``: it is no failure of the run.
+    An error leaves the rest to the next run, or to ``push``: it is no failure of the run.
     """
     options = run.options.vector_store
     if options is None or run.failure is not None or run.opened.over:

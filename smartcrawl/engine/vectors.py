@@ -57,7 +57,7 @@ def log_embedding_at_crawler_start(options: Options) -> None:
 async def pay_debts_at_crawler_end(crawler: Crawler, run: Run) -> None:
     """Embed the chunks of a source that have no vector, after the end of its run.
 
-    An error leaves them for the next run, or for ``scrapy embed``. After one that lasts, such as a
+    An error leaves them for the next run, or for ``embed``. After one that lasts, such as a
     refused key, nothing is asked; nor is it after an order, which ends the run at once. Without an
     embedder, vectors of a former one that nothing uses are dropped.
     """

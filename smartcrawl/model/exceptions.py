@@ -12,11 +12,7 @@ class SmartcrawlError(Exception):
 
 
 class UsageError(Exception):
-    """A command line that a command does not take; ``print_help`` is for Scrapy, which has it."""
-
-    def __init__(self, message: str, *, print_help: bool = True) -> None:
-        super().__init__(message)
-        self.print_help = print_help
+    """A command line that a command does not take."""
 
 
 class SettingError(SmartcrawlError):

@@ -1,6 +1,6 @@
 """Single addresses between visits: registered by hand, ordered for reindexing (R0.11, R0.14).
 
-``scrapy reindex`` and ``scrapy due`` use this module, and AddUrlDocument, ReindexItem,
+``smartcrawl reindex`` and ``scrapy due`` use this module, and AddUrlDocument, ReindexItem,
 RebuildIndex and CrawlWorker do. It needs no lease of a source: an open run goes on, and a later
 visit fulfils an order that arrives while its page is being fetched.
 

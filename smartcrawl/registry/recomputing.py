@@ -1,7 +1,7 @@
 """New ids of a source's records after a change of the normalization (G-34, ADR 61).
 
 Records that are one address by now are merged: the indexed one stays, else the older one. The other
-is removed with evidence as its alias, so that ``scrapy undo`` brings its content back.
+is removed with evidence as its alias, so that ``smartcrawl undo`` brings its content back.
 """
 
 from __future__ import annotations

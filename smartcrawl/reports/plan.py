@@ -1,4 +1,4 @@
-"""The plan of the next run of each source, as data (``scrapy plan``)."""
+"""The plan of the next run of each source, as data (``smartcrawl plan``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages that a command may remove, as data (``scrapy orphans``, ``scrapy deltamerge``)."""
+"""Pages that a command may remove, as data (``smartcrawl orphans``, ``smartcrawl deltamerge``)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _orphan(target: Target, age: int) -> dict[str, Any]:
 
 
 def lost_page_report(target: Target) -> dict[str, Any]:
-    """Return a lost page as ``scrapy deltamerge`` lists it."""
+    """Return a lost page as ``smartcrawl deltamerge`` lists it."""
     return {
         "url": target.url,
         "source": target.source,

@@ -1,4 +1,4 @@
-"""The parts of a record's story, each from its own table (``scrapy why``)."""
+"""The parts of a record's story, each from its own table (``smartcrawl why``)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _TIMES = ("since", "firstSeen")  #: keys of evidence
 
 
 def reported_story_record(connection: Connection, number: int, age: int) -> dict[str, Any]:
-    """Return the row of ``scrapy registry`` for a record, with the page that first linked to it."""
+    """Return the row of ``registry`` for a record, with the page that first linked to it."""
     found: Any = connection.execute(_FOUND, (number,)).fetchone()
     return record_table_report_row(connection, number, age) | {"discoveredFrom": found[2]}
 

@@ -1,4 +1,4 @@
-"""The story of one address, as data (``scrapy why``)."""
+"""The story of one address, as data (``smartcrawl why``)."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class RegistryCommand(BaseCommand):
             help=f"default: {self.formats[0]}",
         )
 
-    def carry_out(self, args: list[str], opts: Namespace) -> None:
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Open the registry, do the work, and print errors as messages."""
         if args and not self.takes_words:
             word = redacted_line(args[0])
@@ -183,10 +183,10 @@ class ChangingCommand(RegistryCommand):
             "--dry-run", action="store_true", help="print what would be done; change nothing"
         )
 
-    def carry_out(self, args: list[str], opts: Namespace) -> None:
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Do the work, or print what it would do."""
         self.dry = opts.dry_run
-        super().carry_out(args, opts)
+        super().run(args, opts)
 
     def opened(self) -> Connection:
         """Open the registry for writing, or for reading if nothing is to be changed."""
@@ -324,7 +324,7 @@ def single_terminal_argument(args: Sequence[str], what: str, example: str) -> st
         UsageError: there is none, or more than one.
     """
     if len(args) != 1:
-        raise UsageError(f"it takes one {what}, such as: {example}", print_help=False)
+        raise UsageError(f"it takes one {what}, such as: {example}")
     return args[0]
 
 

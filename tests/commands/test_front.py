@@ -1,5 +1,6 @@
 """The program smartcrawl: greeting, list of commands, options, and messages about wrong ones."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,14 +12,16 @@ from pkgutil import iter_modules
 from typing import IO
 
 import pytest
-from scrapy.cmdline import ScrapyArgumentParser
+from scrapy.cmdline import ScrapyArgumentParser, _get_commands_from_module, execute
 from scrapy.commands import ScrapyHelpFormatter
 from scrapy.settings import Settings
 
 from smartcrawl import __version__, commands
 from smartcrawl.commands.front import main_command
+from smartcrawl.commands.handed_on import hand_commands_on
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.commands.plain_settings import PlainSettings
+from smartcrawl.commands.search import Command as Search
 from smartcrawl.model.options import Options
 from smartcrawl.model.setting_values import CMDLINE
 from smartcrawl.registry.database.databases import registry_database
@@ -30,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(autouse=True)
 def _called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Be called as smartcrawl in an empty folder, by a user without state."""
+    hand_commands_on()  # as where Scrapy asks for our commands
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["smartcrawl"])
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
@@ -140,15 +144,91 @@ def test_help_lists_every_command_on_one_line(capsys: pytest.CaptureFixture[str]
 SCRAPYS = ("fetch", "list", "parse", "shell", "view")
 
 
-def test_the_list_has_every_command_with_its_own_description():
-    described = {}
-    for module in iter_modules(commands.__path__):
-        kind = getattr(import_module(f"smartcrawl.commands.{module.name}"), "Command", None)
-        if kind is not None and module.name not in SCRAPYS:
-            described[module.name] = kind().short_desc()
-    described |= {name: COMMANDS[name] for name in ("crawl", "completion")}  # see front.py
+def test_the_list_has_every_command():
+    names = {
+        module.name
+        for module in iter_modules(commands.__path__)
+        if hasattr(import_module(f"smartcrawl.commands.{module.name}"), "Command")
+    }
 
-    assert described == COMMANDS
+    assert names - set(SCRAPYS) | {"completion"} == set(COMMANDS)
+
+
+def test_scrapy_lists_every_command_with_the_same_description():
+    found = _get_commands_from_module("smartcrawl.commands", inproject=True)
+
+    assert {name: command.short_desc() for name, command in found.items()} == {
+        **{name: text for name, text in COMMANDS.items() if name != "completion"},
+        "crawl": found["crawl"].short_desc(),  # of a spider
+        **{name: found[name].short_desc() for name in SCRAPYS},
+    }
+    assert {type(found[name]).__name__ for name in COMMANDS if name in found} == {
+        "Command", "HandedOn",
+    }  # fmt: skip
+    assert found["search"].syntax() == Search().syntax()
+
+
+def project(**given: object) -> Settings:
+    settings = Settings({"DATA_DIR": "state", **given})
+    settings.setmodule("smartcrawl.settings", priority="default")
+    return settings
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status", "--format", "json"],
+        ["status", "--format=json", "--nolog", "-L", "ERROR"],
+        ["status", "-s", "DATA_DIR=state", "--format", "json", "-s", "LOST_THRESHOLD=4"],
+    ],
+)
+def test_scrapy_hands_words_and_settings_on(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    registry_database(Path("state/registry.db")).open().close(True)
+    monkeypatch.setattr(sys, "argv", ["scrapy"])
+    monkeypatch.setattr("scrapy.cmdline.inside_project", lambda: True)
+
+    with pytest.raises(SystemExit) as ended:
+        execute(["scrapy", *words], project())
+
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out)["sources"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["search", "--help"], 0, "usage: scrapy search [options] QUERY"),
+        (["search", "--limt", "3"], 2, "scrapy search: error: there is no option --limt, did you"),
+        (["search", "-s", "LOST_TRESHOLD=3", "x"], 2, "did you mean LOST_THRESHOLD?"),
+        (["search", "x"], 1, "search: there is no registry at"),
+        (["search", "x", "--pidfile", "no/such"], 2, "--pidfile is 'no/such', which cannot be"),
+        (["undo", "--", "-1x"], 1, "undo: there is no registry at"),
+    ],
+)
+def test_a_command_ends_alike_behind_both_doors(
+    words: list[str],
+    status: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setattr(sys, "argv", ["scrapy"])
+    monkeypatch.setattr("scrapy.cmdline.inside_project", lambda: True)
+
+    with pytest.raises(SystemExit) as ended:
+        execute(["scrapy", *words], project())
+
+    printed = capsys.readouterr()
+    assert ended.value.code == status
+    assert said in printed.out + printed.err
+    if "--pidfile" in words:  # an option of Scrapy alone
+        return
+    monkeypatch.setattr(sys, "argv", ["smartcrawl"])
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(main_command([*words, "--data-dir", "state"] if "--" not in words else words))
+    assert ended.value.code == status
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]):
@@ -195,7 +275,7 @@ def test_help_fits_a_narrow_terminal(
     assert too_long(out) == []
 
 
-@pytest.mark.parametrize("name", sorted({*COMMANDS, *SCRAPYS} - {"completion"}))
+@pytest.mark.parametrize("name", ["crawl", "due", "library", *SCRAPYS])
 def test_scrapys_help_of_our_commands_fits_a_narrow_terminal(
     monkeypatch: pytest.MonkeyPatch, name: str
 ):
@@ -325,7 +405,7 @@ def test_a_word_that_looks_like_a_setting_goes_after_two_dashes(
 
 def test_settings_without_scrapy_are_those_of_the_project():
     settings = PlainSettings()
-    settings.set("DEPTH_LIMIT", "3", given=True)
+    settings.set("DEPTH_LIMIT", "3", "cmdline")
 
     assert settings["DEPTH_LIMIT"] == "3"
     assert settings["NO_SUCH_SETTING"] is None
@@ -336,8 +416,8 @@ def test_settings_without_scrapy_are_those_of_the_project():
     assert [settings.getbool(name) for name in ("ROBOTSTXT_OBEY", "COOKIES_ENABLED")] == [
         True, False,
     ]  # fmt: skip
-    settings.set("RETRY_TIMES", "5", given=True)
+    settings.set("RETRY_TIMES", "5", "cmdline")
     assert (settings.getint("RETRY_TIMES"), settings.getfloat("DOWNLOAD_TIMEOUT")) == (5, 30.0)
     assert len(settings) == len(list(settings))
-    settings.set("DATA_DIR", str(Path.cwd()), given=False)
+    settings.set("DATA_DIR", str(Path.cwd()), "project")
     assert Options.of(settings).depth_limit == 3

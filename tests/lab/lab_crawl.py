@@ -133,7 +133,7 @@ class LabCrawl(Crawl):
         with self._inside(["scrapy", *args]) as (out, err):
             command.settings = settings = PlainSettings()
             for name, value in chosen.items():
-                settings.set(name, value, given=True)
+                settings.set(name, value, "cmdline")
             with _logged(settings, err):
                 spiders = list(SPIDERS) if is_due else words[1:]
                 status, run = self._crawl_all(command, spiders, given, chosen)

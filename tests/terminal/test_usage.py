@@ -58,8 +58,10 @@ def of_smartcrawl(name: str) -> ArgumentParser:
     return front_door_parser(name, command_named(name))
 
 
-@pytest.mark.parametrize("parser_of", [of_smartcrawl, of_scrapy])
-@pytest.mark.parametrize("name", ["search", "crawl"])
+@pytest.mark.parametrize(
+    ("parser_of", "name"),
+    [(of_smartcrawl, "search"), (of_smartcrawl, "crawl"), (of_scrapy, "crawl")],
+)
 def test_an_error_of_usage_has_lines_of_the_terminal(
     parser_of: Callable[[str], ArgumentParser],
     name: str,

@@ -1,4 +1,4 @@
-"""The job of the HTTP API that a process of ``scrapy library`` carries out (ADR 87).
+"""The job of the HTTP API that a process of ``smartcrawl library`` carries out (ADR 87).
 
 A thread looks for orders. Between two items nothing is held, so that a step ends at the next one;
 a crawl that is under way gets the order as any other run.

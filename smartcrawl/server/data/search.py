@@ -78,7 +78,7 @@ class SearchQuery(Query):
 def api_search(
     connection: Connection, query: SearchQuery, options: Options, vectors: QuestionVectors
 ) -> dict[str, Any]:
-    """Return the hits of a query, with the keys of ``scrapy search --format json``.
+    """Return the hits of a query, with the keys of ``smartcrawl search --format json``.
 
     Raises:
         ApiError: the registry has no such source, or none that the query names.

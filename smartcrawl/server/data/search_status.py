@@ -1,4 +1,4 @@
-"""The status of all items together: what ``scrapy status`` counts (E-17, R0-78)."""
+"""The status of all items together: what ``smartcrawl status`` counts (E-17, R0-78)."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class JobDetail(JobHead):
 
 
 class RunDetail(RunHead):
-    """A due time with its run, once that is open; other keys are those of ``scrapy runs``."""
+    """A due time with its run, once that is open; other keys are those of ``smartcrawl runs``."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -138,7 +138,7 @@ class RunDetail(RunHead):
 
 
 class LibraryJobDetail(Answer):
-    """A job of a document library; results have the keys of ``scrapy library --format json``."""
+    """A job of a document library; results have the keys of ``library --format json``."""
 
     job_id: str = Field(examples=["jb_5d0c1f6a2b3e4d7c"])
     type: Literal["library"]

@@ -52,7 +52,7 @@ class LibraryJob:
     no: int
     id: str
     domain: str
-    action: str  #: of ``scrapy library``
+    action: str  #: of ``smartcrawl library``
     choices: LibraryChoices
     stage: RunStage
     requested: str | None  #: an order that is under way

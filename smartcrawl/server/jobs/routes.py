@@ -137,7 +137,7 @@ def _shown_definition(job: Job) -> dict[str, Any]:
 
 
 def api_job_run_detail(connection: Connection, id_: str) -> dict[str, Any]:
-    """Return a run of a job, with the keys of ``scrapy runs`` once it is open (M-39).
+    """Return a run of a job, with the keys of ``smartcrawl runs`` once it is open (M-39).
 
     Raises:
         JobError: there is none of this id.
