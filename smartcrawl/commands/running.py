@@ -69,7 +69,7 @@ def front_door_parser(name: str, command: Any) -> ArgumentParser:
     )
     wrap_usage(parser)
     command.add_options(parser)
-    _add_common_options(parser)
+    add_common_options(parser)
     return parser
 
 
@@ -81,11 +81,12 @@ def front_door_data_dir(words: Sequence[str]) -> str:
     """
     parser = ArgumentParser(prog="smartcrawl", add_help=False)
     wrap_usage(parser)
-    _add_common_options(parser)
+    add_common_options(parser)
     return _folder(parser.parse_args(words))[0]
 
 
-def _add_common_options(parser: ArgumentParser) -> None:
+def add_common_options(parser: ArgumentParser) -> None:
+    """Add the options of every command."""
     parser.add_argument("--data-dir", metavar="DIR", help="folder of all state")
     parser.add_argument(
         "-s", "--set", action="append", default=[], metavar="NAME=VALUE",
