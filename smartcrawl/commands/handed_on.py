@@ -52,8 +52,8 @@ class HandedOn:
 
 
 def hand_commands_on() -> None:
-    """Put a class for Scrapy into the module of each command that needs no crawl."""
-    for name in COMMANDS:
+    """Put a class for Scrapy into the module of each command that needs no crawl, and has one."""
+    for name in COMMANDS.keys() - {"completion"}:
         module: Any = import_module(f"{__package__}.{name}")
         ours = getattr(module, "Command", object)
         if issubclass(ours, BaseCommand):
