@@ -7,16 +7,14 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any, Final
 
-import shtab
-
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.commands.running import add_common_options, command_named, front_door_parser
 from smartcrawl.model.redaction import redacted_line
 
 _USAGE: Final = 2  #: exit status of wrong usage
 _SHELLS: Final = ("bash", "zsh", "fish")
-#: What completes a value, by its name.
-_PLACES: Final = {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "PLACE": shtab.FILE}
+#: The part of shtab that completes a value, by its name.
+_PLACES: Final = {"FILE": "FILE", "DIR": "DIRECTORY", "PLACE": "FILE"}
 
 
 def completion_command(words: Sequence[str]) -> int:
@@ -35,6 +33,8 @@ def completion_command(words: Sequence[str]) -> int:
         given = f", not {redacted_line(' '.join(words))!r}" if words else ""
         print(f"completion: it takes one of {', '.join(_SHELLS)}{given}", file=sys.stderr)
         return _USAGE
+    import shtab  # noqa: PLC0415  # every start of scrapy imports this module
+
     print(shtab.complete(_parser_of_all_commands(), words[0]))
     return 0
 
@@ -62,9 +62,11 @@ def _parser_of_all_commands() -> ArgumentParser:
 
 def _complete_places(parser: ArgumentParser) -> None:
     """Complete files and folders; a colon in the name of a value would end a part of zsh's."""
+    import shtab  # noqa: PLC0415  # as above
+
     action: Any
     for action in parser._actions:
         if isinstance(action.metavar, str):
             if action.metavar in _PLACES:
-                action.complete = _PLACES[action.metavar]
+                action.complete = getattr(shtab, _PLACES[action.metavar])
             action.metavar = action.metavar.replace(":", "\\:")
