@@ -72,6 +72,9 @@ LONG_FORMS: Final = {
     ),
     "smartcrawl/registry/database/": ("tests/lab/", "tests/registry/"),
     "smartcrawl/registry/library/": ("tests/registry/library/",),
+    "smartcrawl/registry/processes.py": (
+        "tests/server/items/", "tests/server/jobs/", "tests/server/library/",
+    ),
     "smartcrawl/registry/removal/": ("tests/registry/test_outcome_removal",),
     "smartcrawl/registry/repair/": ("tests/registry/test_registry_damage",),
     "smartcrawl/registry/schema/": ("tests/lab/", "tests/registry/"),

@@ -39,8 +39,9 @@ from smartcrawl.terminal.command import DONE, FAILED, count_argument, print_json
 from smartcrawl.terminal.output import print_complaint, print_note, printed
 
 if TYPE_CHECKING:
-    from smartcrawl.server.jobs.crawls import Crawls
-    from smartcrawl.server.jobs.local import CrawlProgram
+    from smartcrawl.server.jobs.declared import DeclaredNames
+    from smartcrawl.server.jobs.program import CrawlProgram
+    from smartcrawl.server.jobs.scheduler import TickWork
 
 _DAY = 86_400  #: seconds
 _MOST_DAYS = 36_500  #: that a key counts; the end of the calendar is no time of a key
@@ -115,9 +116,7 @@ class Command(BaseCommand):
     def _serve(self, options: Options, database: Database, opts: Namespace) -> None:
         # Every start of scrapy imports this module; FastAPI takes longer than a search.
         from smartcrawl.server.app import create_app  # noqa: PLC0415
-        from smartcrawl.server.items.ticking import OrderWork  # noqa: PLC0415
         from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
-        from smartcrawl.server.jobs.library_launcher import LibraryWork  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
         from smartcrawl.server.limits import RequestCounts  # noqa: PLC0415
         from smartcrawl.server.running import (  # noqa: PLC0415
@@ -142,38 +141,45 @@ class Command(BaseCommand):
             sys.stdout.flush()  # the program that started this one may wait for the address
             declared = DeclaredNames(options.sources_file)
             program = command_crawl_program(self, options, declared)
-            most = server.max_running_jobs
-            scheduler = SchedulerThread(
-                database,
-                _crawls(server, database, program, declared.spider_of),
-                most,
-                time.time,
-                declared=declared,
-                others=[
-                    OrderWork(database, program, most),
-                    LibraryWork(database, program, most),
-                ],
-            )
+            works = _works(server, database, program, declared)
+            scheduler = SchedulerThread(database, works, time.time)
             counts = RequestCounts(server)
             app = create_app(options, server, ending=scheduler.ending, counts=counts)
             serve_api(app, listening, server, counts, scheduler)
 
 
-def _crawls(
-    server: ServerOptions,
-    database: Database,
-    program: CrawlProgram,
-    spider_of: Callable[[str], str],
-) -> Crawls:
-    """Return the place where jobs are crawled; ``spider_of``: returns the spider of a source."""
+def _works(
+    server: ServerOptions, database: Database, program: CrawlProgram, declared: DeclaredNames
+) -> list[TickWork]:
+    """Return what the scheduler does each tick: orders, jobs of libraries, then other jobs."""
+    from smartcrawl.server.items.due_runs import DueRuns  # noqa: PLC0415
+    from smartcrawl.server.items.rebuilding import Rebuilding  # noqa: PLC0415
+    from smartcrawl.server.jobs.clock import JobClock  # noqa: PLC0415
+    from smartcrawl.server.jobs.crawl_runs import BegunRun, CrawlRuns  # noqa: PLC0415
+    from smartcrawl.server.jobs.library_store import LibraryWork  # noqa: PLC0415
     from smartcrawl.server.jobs.local import LocalCrawls  # noqa: PLC0415
+    from smartcrawl.server.jobs.runner import Crawls, Runner  # noqa: PLC0415
+    from smartcrawl.server.jobs.scheduler import JobScheduler  # noqa: PLC0415
     from smartcrawl.server.jobs.scrapyd import ScrapydCrawls  # noqa: PLC0415
     from smartcrawl.server.jobs.scrapyd_client import ScrapydClient  # noqa: PLC0415
 
+    most = server.max_running_jobs
+    due, libraries = LocalCrawls(database, program), LocalCrawls(database, program)
+    crawls: Crawls[BegunRun] = LocalCrawls(database, program)
     if server.scrapyd_url:
         client = ScrapydClient(server.scrapyd_url, server.scrapyd_project)
-        return ScrapydCrawls(database, client, spider_of)
-    return LocalCrawls(database, program, {})
+        crawls = ScrapydCrawls(database, client, declared.spider_of)
+
+    def jobs(connection: Connection) -> Callable[[int], None]:
+        runner = Runner(database, CrawlRuns(database, connection), crawls, most)
+        return JobScheduler(JobClock(database, connection, declared), runner).tick
+
+    return [
+        lambda at: Rebuilding(database, at).steps,
+        lambda at: Runner(database, DueRuns(database, at), due, most).tick,
+        lambda at: Runner(database, LibraryWork(database, at), libraries, most).tick,
+        jobs,
+    ]
 
 
 def _with_options(settings: Any, opts: Namespace) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from smartcrawl.terminal.output import print_note
 
 if TYPE_CHECKING:
     from smartcrawl.server.jobs.declared import DeclaredNames
-    from smartcrawl.server.jobs.local import CrawlProgram
+    from smartcrawl.server.jobs.program import CrawlProgram
 
 _SMARTCRAWL: Final = (sys.executable, "-m", "smartcrawl", "crawl")
 _SCRAPY: Final = (sys.executable, "-m", "scrapy", "crawl")  #: the name of a spider follows
@@ -66,7 +66,7 @@ def command_crawl_program(
 ) -> CrawlProgram:
     """Return the program that crawls for a server; ``declared``: knows the spiders of sources."""
     # Every start of scrapy imports this module, and its list of commands needs no server.
-    from smartcrawl.server.jobs.local import CrawlProgram  # noqa: PLC0415
+    from smartcrawl.server.jobs.program import CrawlProgram  # noqa: PLC0415
 
     scrapy = not isinstance(command.settings, CommandSettings)  # those of a Scrapy project
     return CrawlProgram(

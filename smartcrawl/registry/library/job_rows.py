@@ -9,26 +9,22 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.processes import ProcessKind, ProcessRows
 from smartcrawl.rules.model import RunOrder
 
 PAUSED: Final = "paused"
 CANCELLED: Final = "cancelled"
 ENDED: Final = "ended"
 _OPEN: Final = "state IN ('waiting', 'running')"
-#: Its server may have recorded this process already; another one that has begun comes first.
 _BEGIN: Final = f"""
-UPDATE library_job SET state = 'running', host = :host, pid = :pid, process_start = :start
- WHERE id = :id AND {_OPEN}
-   AND (pid IS NULL OR (host = :host AND pid = :pid AND process_start = :start))
-RETURNING progress
+UPDATE library_job SET state = 'running' WHERE id = ? AND {_OPEN} RETURNING progress
 """
 _ORDER: Final = "SELECT requested FROM library_job WHERE id = ?"
 _PROGRESS: Final = f"UPDATE library_job SET progress = ? WHERE id = ? AND {_OPEN}"
 _END: Final = f"""
-UPDATE library_job SET state = ?, requested = NULL, run = ?, progress = ?, result = ?, reasons = ?,
-       exit_status = ?, ended_at = ?
+UPDATE library_job SET state = ?, requested = NULL, run = ?, progress = coalesce(?, progress),
+       result = ?, reasons = ?, exit_status = ?, ended_at = ?
  WHERE id = ? AND {_OPEN}
 """
 _ORDERS: Final = frozenset(RunOrder)
@@ -38,7 +34,7 @@ class LibraryJobEnd(NamedTuple):
     """The end of a job's process."""
 
     state: str  #: PAUSED, CANCELLED or ENDED
-    exit_status: int
+    exit_status: int | None  #: None: it died, or did not begin
     result: Mapping[str, Any] | None = None  #: JSON; None: it is paused
     progress: Mapping[str, Any] | None = None  #: JSON that a resumed process begins with
     run: int | None = None  #: run.no of the run that is paused
@@ -51,9 +47,9 @@ def begin_library_job_row(connection: Connection, id_: str) -> dict[str, Any] | 
     None: the job is over, was never ordered, or another process carries it out. The caller's
     transaction.
     """
-    this = Process.this()
-    values = {"host": this.host, "pid": this.pid, "start": this.start, "id": id_}
-    found = connection.execute(_BEGIN, values).get
+    if not ProcessRows(connection, ProcessKind.LIBRARY).record_first(id_):
+        return None
+    found = connection.execute(_BEGIN, (id_,)).get
     return None if found is None else dict(json.loads(found))
 
 
@@ -75,7 +71,7 @@ def end_library_job_row(connection: Connection, id_: str, end: LibraryJobEnd, no
     values = (
         end.state,
         end.run,
-        json.dumps(end.progress or {}),
+        None if end.progress is None else json.dumps(end.progress),
         None if end.result is None else json.dumps(end.result),
         json.dumps(list(end.reasons)),
         end.exit_status,

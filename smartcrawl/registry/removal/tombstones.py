@@ -108,6 +108,7 @@ SELECT o.no, o.kind FROM source o
    AND NOT EXISTS (SELECT 1 FROM job_run j JOIN run r ON r.no = j.run WHERE r.source = o.no)
    AND NOT EXISTS (SELECT 1 FROM ordered_address a WHERE a.source = o.name)
    AND NOT EXISTS (SELECT 1 FROM due_run d WHERE d.source = o.name)
+   AND NOT EXISTS (SELECT 1 FROM process p WHERE p.kind = 'due' AND p.id = o.name)
 """
 _RECORDS: Final = f"SELECT no FROM record WHERE source = ? LIMIT {MOST}"
 _OF_RECORDS: Final = tuple(

@@ -7,10 +7,10 @@ The order is a column of the run, so that it reaches each of its workers, on whi
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.processes import ProcessKind, ProcessRows
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 
 _SEALED: Final = int(RunState.SEALED)
@@ -76,8 +76,7 @@ def withdraw_run_order_row(connection: Connection, run: int) -> bool:
 
 PREFIX: Final = "jb_"  #: of the ids of jobs' runs, beside those of scrapyd
 _RECORD: Final = """
-UPDATE job_run SET run = ?, host = ?, pid = ?, process_start = ?
- WHERE id = ? AND state IN ('waiting', 'running') RETURNING requested
+UPDATE job_run SET run = ? WHERE id = ? AND state IN ('waiting', 'running') RETURNING requested
 """
 _ORDERS: Final = frozenset(RunOrder)
 
@@ -90,8 +89,9 @@ def store_job_process_row(connection: Connection, job_run: str | None, run: int,
     """
     if job_run is None:
         return
-    this = Process.this()
-    row = (run, this.host, this.pid, this.start, job_run)
-    requested = connection.execute(_RECORD, row).get
-    if requested in _ORDERS:
-        order_run_row(connection, run, RunOrder(requested), now)
+    row: Any = connection.execute(_RECORD, (run, job_run)).fetchone()
+    if row is None:
+        return
+    ProcessRows(connection, ProcessKind.CRAWL).record_this(job_run)
+    if row[0] in _ORDERS:
+        order_run_row(connection, run, RunOrder(row[0]), now)

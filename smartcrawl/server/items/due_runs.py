@@ -1,147 +1,124 @@
 """Ordered runs of the due pages of a source: at most one waits for each (ADR 61).
 
-Every method is one transaction, or part of that of its caller. Any number of servers may call it
-at once.
+A run that died leaves its pages due, so that it is begun anew instead of resumed. Any number of
+servers may call all of this at once.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from smartcrawl.model.processes import Process
+from smartcrawl.model.processes import exit_status_signal
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database
-from smartcrawl.server.jobs.processes import CLAIMING, PLACES
+from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, Started
+from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
+from smartcrawl.server.jobs.program import CrawlProgram
+from smartcrawl.server.jobs.runner import Exited, Kind, Work
 
+logger = logging.getLogger(__name__)
+
+BUSY_AGAIN: Final = 5  #: seconds until a run whose source was busy tries again
 #: It locks the row that waits, so that a claim comes after all that its order wrote.
 _ORDER: Final = """
-INSERT INTO due_run (source, at, starts) VALUES (?, ?, ?)
-ON CONFLICT (source) WHERE server IS NULL DO UPDATE SET at = min(due_run.at, excluded.at)
+INSERT INTO due_run (source, at) VALUES (?, ?)
+ON CONFLICT (source) DO UPDATE SET at = min(due_run.at, excluded.at)
 """
-#: A run waits while all pages are being marked, while its job is paused or begins, and for older
-#: jobs.
-_WAITING: Final = """
-SELECT d.no, d.source FROM due_run d
- WHERE d.server IS NULL AND d.at <= ? AND NOT EXISTS (SELECT 1 FROM rebuild)
-   AND NOT EXISTS (SELECT 1 FROM due_run b WHERE b.source = d.source AND b.server IS NOT NULL)
-   AND NOT EXISTS (SELECT 1 FROM job j WHERE j.name = d.source AND j.deleted_at IS NULL
-                      AND j.status = 'paused')
-   AND NOT EXISTS (SELECT 1 FROM job_run k JOIN job j ON j.no = k.job
-                    WHERE k.state IN ('waiting', 'running') AND j.deleted_at IS NULL
-                      AND (j.name = d.source AND k.server IS NOT NULL
-                           OR k.server IS NULL AND k.fired_at < d.at
-                              AND j.status IN ('created', 'scheduled', 'running')))
- ORDER BY d.at, d.no
-"""
-_CLAIM: Final = """
-UPDATE due_run SET server = ?, watched_at = ?, starts = starts + 1
- WHERE no = ? AND server IS NULL
-"""
-_STARTED: Final = "UPDATE due_run SET host = ?, pid = ?, process_start = ? WHERE no = ?"
-_TAKE_OVER: Final = "UPDATE due_run SET server = ?, watched_at = ? WHERE no = ? AND server = ?"
-_WATCHED: Final = "UPDATE due_run SET watched_at = ? WHERE server = ?"
-_BEGUN: Final = """
-SELECT no, source, host, pid, process_start, server, watched_at, starts
-  FROM due_run WHERE server IS NOT NULL ORDER BY no
-"""
-_END: Final = "DELETE FROM due_run WHERE no = ?"
+_IS_ORDERED: Final = "SELECT 1 FROM due_run WHERE source = ?"
 
 
-def post_due_run(connection: Connection, source: str, now: int, *, starts: int = 0) -> None:
-    """Order a run of the due pages of a source, unless one waits. The caller's transaction.
-
-    ``starts``: processes that it had so far.
-    """
-    connection.execute(_ORDER, (source, now, starts))
+def post_due_run(connection: Connection, source: str, now: int) -> None:
+    """Order a run of the due pages of a source, unless one waits. The caller's transaction."""
+    connection.execute(_ORDER, (source, now))
 
 
 @dataclass(frozen=True, slots=True)
-class DueRun:
-    """An ordered run that a server has begun. Times are Unix seconds."""
+class DueRun(Work):
+    """An ordered run that a server has begun, by the name of its source."""
 
-    no: int
-    source: str
-    process: Process | None  #: that crawls; None: not known yet
-    server: Process  #: that watches it
-    watched_at: int
-    starts: int  #: processes so far
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
+        return f"the ordered run of {self.name}"
 
+    @property
+    def log(self) -> str:
+        """The name of the log that all ordered runs of its source share."""
+        return f"due-{self.name}.log"
 
-class DueRuns:
-    """The ordered runs, for one thread of one server."""
-
-    def __init__(self, database: Database, connection: Connection, server: Process) -> None:
-        """``server``: this process."""
-        self._database = database
-        self._connection = connection
-        self._control = DatabaseControl(database, connection)
-        self._server = str(server)
-
-    def claim(self, most: int, now: int) -> DueRun | None:
-        """Claim the first run that may begin, unless ``most`` crawls have begun already.
-
-        Crawls of jobs count, too. A run whose source is being crawled waits.
-        """
-        with self._database.translated("read"):
-            if int(self._connection.execute(PLACES).get) >= most:
-                return None
-            waiting: list[Any] = self._connection.execute(_WAITING, (now,)).fetchall()
-        found = next((no for no, source in waiting if not self._database.is_held(source)), None)
-        if found is None:
-            return None
-
-        def work() -> bool:
-            self._connection.execute(CLAIMING)
-            if int(self._connection.execute(PLACES).get) >= most:
-                return False
-            self._connection.execute(_CLAIM, (self._server, now, found))
-            return self._connection.changes() > 0
-
-        claimed = self._control.write(work)
-        return next((one for one in self.begun() if claimed and one.no == found), None)
-
-    def begun(self) -> list[DueRun]:
-        """Return the runs that servers have begun, in their order."""
-        with self._database.translated("read"):
-            rows: list[Any] = self._connection.execute(_BEGUN).fetchall()
-        return [_due_run(row) for row in rows]
-
-    def started(self, no: int, process: Process) -> None:
-        """Record the process that this server started for a run."""
-        row = (process.host, process.pid, process.start, no)
-        self._control.write(lambda: self._connection.execute(_STARTED, row))
-
-    def take_over(self, run: DueRun, now: int) -> bool:
-        """Take a run over from a server that died; return whether no other one was first."""
-
-        def work() -> bool:
-            self._connection.execute(_TAKE_OVER, (self._server, now, run.no, str(run.server)))
-            return self._connection.changes() > 0
-
-        return self._control.write(work)
-
-    def watched(self, now: int) -> None:
-        """Record that this server lives and watches its runs."""
-        self._control.write(lambda: self._connection.execute(_WATCHED, (now, self._server)))
-
-    def end(self, run: DueRun) -> None:
-        """Forget a run that is over."""
-        self._control.write(lambda: self._connection.execute(_END, (run.no,)))
-
-    def again(self, run: DueRun, at: int, *, starts: int) -> None:
-        """Let a run wait again, until ``at`` at least; with another that waits it is one."""
-
-        def work() -> None:
-            self._connection.execute(_END, (run.no,))
-            post_due_run(self._connection, run.source, at, starts=starts)
-
-        self._control.write(work)
+    def words(self, program: CrawlProgram) -> list[str]:
+        """Return the command of what is due of its source."""
+        return [*program.due, f"--source={self.name}"]
 
 
-def _due_run(row: Sequence[Any]) -> DueRun:
-    no, source, host, pid, start, server, watched_at, starts = row
-    process = None if pid is None else Process(host, pid, start)
-    return DueRun(no, source, process, Process.parsed(server), watched_at, starts)
+class DueRuns(Kind[DueRun]):
+    """The ordered runs.
+
+    One waits while all pages are being marked, while its source is being crawled, while its job is
+    paused or begins, and for older jobs.
+    """
+
+    kind = ProcessKind.DUE
+    WAITING = """
+SELECT d.source, d.source FROM due_run d LEFT JOIN process b ON b.kind = 'due' AND b.id = d.source
+ WHERE d.at <= :now AND b.server IS NULL AND NOT EXISTS (SELECT 1 FROM rebuild)
+   AND NOT EXISTS (SELECT 1 FROM job j WHERE j.name = d.source AND j.deleted_at IS NULL
+                      AND j.status = 'paused')
+   AND NOT EXISTS (SELECT 1 FROM job_run k JOIN job j ON j.no = k.job
+                     LEFT JOIN process p ON p.kind = 'crawl' AND p.id = k.id
+                    WHERE k.state IN ('waiting', 'running') AND j.deleted_at IS NULL
+                      AND (j.name = d.source AND p.server IS NOT NULL
+                           OR p.server IS NULL AND k.fired_at < d.at
+                              AND j.status IN ('created', 'scheduled', 'running')))
+ ORDER BY d.at, d.no
+"""
+    LOCK = "DELETE FROM due_run WHERE source = ?"
+    BEGUN = f"""
+SELECT p.id, {PROCESS_COLUMNS} FROM process p
+ WHERE p.kind = 'due' AND p.server IS NOT NULL AND p.id = coalesce(:id, p.id) ORDER BY p.id
+"""
+
+    def of(self, row: Sequence[Any]) -> DueRun:
+        """Return the run of a row."""
+        return DueRun(row[0], row[0], Started.of(row[1:]))
+
+    def exited(self, work: DueRun, exited: Exited, log: str, now: int) -> None:
+        """Record the exit of a process."""
+        status = exited.status
+        if status == EXIT_SOURCE_BUSY:
+            self._again(work, now + BUSY_AGAIN, is_new=True)
+        elif status < 0:
+            self.died(work, f"its process was ended by {exit_status_signal(status)}", now)
+        elif status in (EXIT_COMPLETE, EXIT_INCOMPLETE):
+            self.control.write(lambda: self.rows.forget(work.id))
+            logger.info("%s ended: exit status %d", work.label, status)
+        else:
+            self.end(work, status, now, f"exit status {status}: see {log}")
+
+    def died(self, work: DueRun, why: str, now: int) -> bool:
+        """Let it wait again, once."""
+        if work.is_spent:
+            self.end(work, None, now, why)
+        else:
+            logger.warning("%s begins again: %s", work.label, why)
+            self._again(work, now, is_new=False)
+        return False
+
+    def end(self, work: DueRun, status: int | None, now: int, *reasons: str) -> None:
+        """Forget a run that failed: its pages stay due."""
+        self.control.write(lambda: self.rows.forget(work.id))
+        logger.error("%s failed: %s", work.label, "; ".join(reasons))
+
+    def _again(self, work: DueRun, at: int, *, is_new: bool) -> None:
+        """Let a run wait until ``at`` at least; with another that waits it is one, and new."""
+
+        def again() -> None:
+            if is_new or self._connection.execute(_IS_ORDERED, (work.id,)).get is not None:
+                self.rows.forget(work.id)
+            else:
+                self.rows.release(work.id)
+            post_due_run(self._connection, work.name, at)
+
+        self.control.write(again)

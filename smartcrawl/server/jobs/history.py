@@ -17,7 +17,11 @@ SELECT k.id, j.id, j.name, k.due_at, k.state, k.reasons, k.requested, k.run
 """
 _RUNS = f"{_RUN} WHERE k.job = ? ORDER BY k.due_at DESC LIMIT ?"
 _OF_ID = f"{_RUN} WHERE k.id = ?"
-_LOGGED = "SELECT k.id, k.state, k.host, j.name FROM job_run k JOIN job j ON j.no = k.job"
+_LOGGED = """
+SELECT k.id, k.state, p.host, j.name
+  FROM job_run k JOIN job j ON j.no = k.job
+  LEFT JOIN process p ON p.kind = 'crawl' AND p.id = k.id
+"""
 _PLACE = f"{_LOGGED} WHERE k.id = ?"
 #: A time that was skipped has no log.
 _LAST_PLACE = f"""

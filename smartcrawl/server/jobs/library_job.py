@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
-from smartcrawl.model.processes import Process
 from smartcrawl.model.times import iso_time
+from smartcrawl.registry.processes import PROCESS_COLUMNS, Started
 from smartcrawl.server.jobs.job import RunStage
+from smartcrawl.server.jobs.program import CrawlProgram
+from smartcrawl.server.jobs.runner import Work
 
-COLUMNS: Final = """
-no, id, domain, action, choices, state, requested, run, result, reasons, exit_status, created_at,
-ended_at, starts, starts_before, server, watched_at, host, pid, process_start
+COLUMNS: Final = f"""
+k.id, k.domain, k.action, k.choices, k.state, k.requested, k.run, k.result, k.reasons,
+k.exit_status, k.created_at, k.ended_at, {PROCESS_COLUMNS}
 """
 
 
@@ -46,12 +48,9 @@ class LibraryChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class LibraryJob:
-    """A job. Times are Unix seconds."""
+class LibraryJob(Work):
+    """A job, by the name of its domain. Times are Unix seconds."""
 
-    no: int
-    id: str
-    domain: str
     action: str  #: of ``smartcrawl library``
     choices: LibraryChoices
     stage: RunStage
@@ -62,43 +61,41 @@ class LibraryJob:
     exit_status: int | None
     created_at: int
     ended_at: int | None
-    starts: int  #: processes so far
-    starts_before: int  #: those before it was resumed last
-    server: Process | None  #: that watches its process
-    watched_at: int
-    process: Process | None  #: that carries it out; None: not known
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Self:
         """Return the job of a row with COLUMNS."""
-        host, pid, start = row[17:20]
         return cls(
-            no=row[0],
-            id=row[1],
-            domain=row[2],
-            action=row[3],
-            choices=LibraryChoices.parsed(row[4]),
-            stage=RunStage(row[5]),
-            requested=row[6],
-            run=row[7],
-            result=None if row[8] is None else json.loads(row[8]),
-            reasons=tuple(json.loads(row[9])),
-            exit_status=row[10],
-            created_at=row[11],
-            ended_at=row[12],
-            starts=row[13],
-            starts_before=row[14],
-            server=None if row[15] is None else Process.parsed(row[15]),
-            watched_at=row[16] or 0,
-            process=None if pid is None else Process(host, pid, start),
+            id=row[0],
+            name=row[1],
+            started=Started.of(row[12:]),
+            action=row[2],
+            choices=LibraryChoices.parsed(row[3]),
+            stage=RunStage(row[4]),
+            requested=row[5],
+            run=row[6],
+            result=None if row[7] is None else json.loads(row[7]),
+            reasons=tuple(json.loads(row[8])),
+            exit_status=row[9],
+            created_at=row[10],
+            ended_at=row[11],
         )
+
+    @property
+    def source(self) -> None:
+        """None: its process has no lease of its own."""
+
+    def words(self, program: CrawlProgram) -> list[str]:
+        """Return the command of its step."""
+        step = [*program.library, self.action, self.name, *self.choices.words()]
+        return [*step, "-a", f"_job={self.id}"]
 
     def detail(self) -> dict[str, Any]:
         """Return it under the keys of ``LibraryJobDetail``."""
         return {
             "job_id": self.id,
             "type": "library",
-            "domain": self.domain,
+            "domain": self.name,
             "action": self.action,
             "mode": self.choices.mode,
             "scope": self.choices.scope,
@@ -123,7 +120,7 @@ class LibraryJob:
         if self.result is not None:
             return self.result
         return {
-            "domain": self.domain,
+            "domain": self.name,
             "action": self.action,
             "mode": self.choices.mode,
             "scope": self.choices.scope,

@@ -6,18 +6,32 @@ at once. Source: R3-12, R2-32; ADR 87.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any, Final
 
+from smartcrawl.model.processes import exit_status_signal
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.library.job_rows import (
+    CANCELLED,
+    ENDED,
+    PAUSED,
+    LibraryJobEnd,
+    end_library_job_row,
+)
+from smartcrawl.registry.processes import ProcessKind, ProcessRows
 from smartcrawl.registry.runs.run_orders import PREFIX, order_run_row
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, JobAction, JobStatus
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.library_job import COLUMNS, LibraryChoices, LibraryJob
 from smartcrawl.server.jobs.orders import Standing, refuse_job_action
+from smartcrawl.server.jobs.runner import Exited, Kind
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
+
+logger = logging.getLogger(__name__)
 
 #: The status of a job of the API whose orders a job takes in each stage.
 _STATUS: Final = {
@@ -30,10 +44,12 @@ _STATUS: Final = {
 _INSERT: Final = """
 INSERT INTO library_job (id, domain, action, choices, created_at) VALUES (?, ?, ?, ?, ?)
 """
-_GET: Final = f"SELECT {COLUMNS} FROM library_job WHERE id = ?"
+_JOBS: Final = "library_job k LEFT JOIN process p ON p.kind = 'library' AND p.id = k.id"
+_GET: Final = f"SELECT {COLUMNS} FROM {_JOBS} WHERE k.id = ?"
+_OPEN: Final = "k.state IN ('waiting', 'running')"
 _OTHERS: Final = f"""
-SELECT {COLUMNS} FROM library_job
- WHERE domain = ? AND state IN ('waiting', 'running') AND (action = ? OR 'crawl' IN (action, ?))
+SELECT {COLUMNS} FROM {_JOBS}
+ WHERE domain = ? AND {_OPEN} AND (action = ? OR 'crawl' IN (action, ?))
  ORDER BY no
 """
 #: Status in a list of jobs, by which it is filtered; one expression for both databases.
@@ -44,17 +60,13 @@ CASE state WHEN 'waiting' THEN 'scheduled'
            ELSE state END
 """
 _PAGE: Final = f"""
-SELECT {_LISTED}, {COLUMNS} FROM library_job WHERE :every OR {_LISTED} = :status
+SELECT {_LISTED}, {COLUMNS} FROM {_JOBS} WHERE :every OR {_LISTED} = :status
  ORDER BY no LIMIT :limit OFFSET :offset
 """
 _COUNT: Final = f"SELECT count(*) FROM library_job WHERE :every OR {_LISTED} = :status"
 _LOCK: Final = "UPDATE library_job SET requested = requested WHERE id = ?"
 _REQUEST: Final = "UPDATE library_job SET requested = ? WHERE id = ?"
-_PAUSE: Final = "UPDATE library_job SET state = 'paused', requested = NULL WHERE id = ?"
-_RESUME: Final = """
-UPDATE library_job SET state = 'waiting', requested = NULL, server = NULL, starts_before = starts
- WHERE id = ?
-"""
+_RESUME: Final = "UPDATE library_job SET state = 'waiting', requested = NULL WHERE id = ?"
 _CANCEL: Final = """
 UPDATE library_job SET state = 'cancelled', requested = NULL, reasons = '["cancelled"]',
        ended_at = ?
@@ -131,15 +143,68 @@ class LibraryJobs:
         refuse_job_action(_STATUS[job.stage], action, requested)
         if action is JobAction.RESUME:
             self._connection.execute(_RESUME, (id_,))
-        elif job.server is not None and job.stage is not RunStage.PAUSED:
+            ProcessRows(self._connection, ProcessKind.LIBRARY).renew(id_)
+        elif job.started.server is not None and job.stage is not RunStage.PAUSED:
             self._connection.execute(_REQUEST, (action, id_))
         elif action is JobAction.PAUSE:
-            self._connection.execute(_PAUSE, (id_,))
+            end_library_job_row(self._connection, id_, LibraryJobEnd(PAUSED, None), now)
         else:
             if job.run is not None:
                 order_run_row(self._connection, job.run, RunOrder.CANCEL, now)
             self._connection.execute(_CANCEL, (now, id_))
         return api_library_job_standing(self.get(id_))
+
+
+class LibraryWork(Kind[LibraryJob]):
+    """The jobs of libraries. Their processes record their ends themselves."""
+
+    kind = ProcessKind.LIBRARY
+    WAITING = f"""
+SELECT k.id FROM {_JOBS} WHERE k.state = 'waiting' AND p.server IS NULL ORDER BY k.no
+"""
+    LOCK = f"UPDATE library_job AS k SET requested = requested WHERE id = ? AND {_OPEN}"
+    BEGUN = f"""
+SELECT {COLUMNS} FROM {_JOBS}
+ WHERE {_OPEN} AND p.server IS NOT NULL AND k.id = coalesce(:id, k.id) ORDER BY k.no
+"""
+
+    def of(self, row: Sequence[Any]) -> LibraryJob:
+        """Return the job of a row."""
+        return LibraryJob.of(row)
+
+    def exited(self, work: LibraryJob, exited: Exited, log: str, now: int) -> str | None:
+        """Record the exit of a process that did not record its end."""
+        if exited.status < 0:
+            why = f"its process was ended by {exit_status_signal(exited.status)}"
+            return why if self.died(work, why, now) else None
+        why = f"its process failed (exit status {exited.status}): see {log}"
+        self.end(work, exited.status, now, why)
+        return None
+
+    def died(self, work: LibraryJob, why: str, now: int) -> bool:
+        """Carry out the order to a job whose process died; else let it begin again once."""
+        if work.requested == RunOrder.CANCEL:
+            self._close(work, LibraryJobEnd(CANCELLED, None, reasons=["cancelled"]), now)
+        elif work.requested == RunOrder.PAUSE:
+            self._close(work, LibraryJobEnd(PAUSED, None, run=work.run), now)
+        elif work.is_spent:
+            self.end(work, None, now, why)
+        else:
+            return True
+        return False
+
+    def end(self, work: LibraryJob, status: int | None, now: int, *reasons: str) -> None:
+        """Record that a job failed."""
+        self._close(work, LibraryJobEnd(ENDED, status, reasons=reasons), now)
+
+    def _close(self, work: LibraryJob, end: LibraryJobEnd, now: int) -> None:
+        def close() -> None:
+            if work.run is not None and end.state == CANCELLED:
+                order_run_row(self._connection, work.run, RunOrder.CANCEL, now)
+            end_library_job_row(self._connection, work.id, end, now)
+
+        self.control.write(close)
+        logger.info("%s is %s %s", work.label, end.state, "; ".join(end.reasons))
 
 
 def api_library_job_head(listed: tuple[JobStatus, LibraryJob]) -> dict[str, Any]:
@@ -148,7 +213,7 @@ def api_library_job_head(listed: tuple[JobStatus, LibraryJob]) -> dict[str, Any]
     return {
         "job_id": job.id,
         "type": "library",
-        "name": f"{job.domain} {job.action}",
+        "name": f"{job.name} {job.action}",
         "status": status.value,
         "declared": False,
         "created_at": iso_time(job.created_at),
@@ -169,7 +234,7 @@ def refuse_library_job_change(connection: Connection, id_: str) -> None:
         raise JobError(
             CONFLICT,
             field="job_id",
-            reason=f"the job {id_} is the step {job.action} at the libraries of {job.domain}:"
+            reason=f"the job {id_} is the step {job.action} at the libraries of {job.name}:"
             " order another one with POST /v2/crawler/, or cancel this one",
             message="The job belongs to a library",
         )

@@ -114,8 +114,8 @@ def _logged(seen: Connection, id_: str) -> LoggedRun:
     job = LibraryJobs(seen).find(id_)
     if job is None:
         return api_job_run_logged(seen, id_)
-    host = None if job.process is None else job.process.host
-    return LoggedRun(job.id, job.stage, host, job.domain)
+    process = job.started.process
+    return LoggedRun(job.id, job.stage, None if process is None else process.host, job.name)
 
 
 def add_routes(context: Context, router: APIRouter) -> None:

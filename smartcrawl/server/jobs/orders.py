@@ -10,17 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
+from smartcrawl.registry.processes import ProcessKind, ProcessRows
 from smartcrawl.registry.runs.run_orders import PREFIX, order_run_row
 from smartcrawl.rules.jobs import JobAction, JobStatus, permitted_job_actions
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.clock import JobClock
+from smartcrawl.server.jobs.crawl_runs import CrawlRuns
 from smartcrawl.server.jobs.due_times import free_job_due_time
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.processes import JobProcesses, is_api_job_order_obeyed
 from smartcrawl.sources.jobs.definition import JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 
@@ -38,8 +38,9 @@ UPDATE job_run SET requested = requested
  WHERE job = ? AND state IN ('waiting', 'running', 'paused')
 """
 _CURRENT = """
-SELECT k.no, k.id, k.state, k.server, k.requested, k.run, r.state
-  FROM job_run k LEFT JOIN run r ON r.no = k.run
+SELECT k.no, k.id, k.state, p.server, k.requested, k.run, r.state
+  FROM job_run k LEFT JOIN process p ON p.kind = 'crawl' AND p.id = k.id
+  LEFT JOIN run r ON r.no = k.run
  WHERE k.job = ? AND k.state IN ('waiting', 'running', 'paused') ORDER BY k.no DESC LIMIT 1
 """
 _STAGE = "SELECT state, requested FROM job_run WHERE id = ?"
@@ -48,9 +49,7 @@ _SET_STAGE = """
 UPDATE job_run SET state = ?, requested = NULL, reasons = ?, ended_at = ? WHERE no = ?
 """
 _WAIT_AGAIN = """
-UPDATE job_run SET state = 'waiting', requested = ?, reasons = '[]', ended_at = NULL,
-       starts_before = starts, server = NULL
- WHERE no = ?
+UPDATE job_run SET state = 'waiting', requested = ?, reasons = '[]', ended_at = NULL WHERE no = ?
 """
 _SET_STATUS = "UPDATE job SET status = ? WHERE no = ?"
 _CANCEL_JOB = """
@@ -160,13 +159,9 @@ class JobOrders:
         current = _current(self._connection, _job(self._connection, id_)[0])
         if current is None:
             return None
-        processes = JobProcesses(self._database, self._connection, Process.this())
-        begun = processes.get(current.id)
-        return (
-            current.id
-            if begun is not None and is_api_job_order_obeyed(self._database, begun)
-            else None
-        )
+        runs = CrawlRuns(self._database, self._connection)
+        begun = runs.get(current.id)
+        return current.id if begun is not None and runs.is_obeyed(begun) else None
 
     def _pause(self, job: int, current: _Current | None, now: int) -> None:
         if current is not None and current.has_begun:
@@ -185,6 +180,7 @@ class JobOrders:
         if current is not None:
             row = (JobAction.RESUME if goes_on else None, current.no)
             self._connection.execute(_WAIT_AGAIN, row)
+            ProcessRows(self._connection, ProcessKind.CRAWL).renew(current.id)
         if not goes_on:
             self._connection.execute(_SET_STATUS, (JobStatus.SCHEDULED, job))
 

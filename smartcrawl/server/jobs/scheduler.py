@@ -6,7 +6,7 @@ Any number of servers may have one for the same registry; a due time is fired on
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from threading import Event, Thread
 from typing import Final
@@ -15,52 +15,41 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.server.jobs.clock import JobClock
-from smartcrawl.server.jobs.crawls import Crawls
-from smartcrawl.server.jobs.launcher import JobLauncher
+from smartcrawl.server.jobs.crawl_runs import BegunRun
+from smartcrawl.server.jobs.runner import Runner
 
 logger = logging.getLogger(__name__)
 
 TICK: Final = 0.5  #: seconds between two ticks
 _AGAIN: Final = 5.0  #: seconds until it tries again after an error
-#: Other work of each tick, over its connection; called with the time, before jobs are started.
-OtherWork = Callable[[Connection], Callable[[int], None]]
+#: Some work of each tick, over its connection; called with the time in Unix seconds.
+TickWork = Callable[[Connection], Callable[[int], None]]
 
 
 class JobScheduler:
     """Fires the jobs that are due, starts their crawls and records their ends."""
 
-    def __init__(self, clock: JobClock, launcher: JobLauncher) -> None:
+    def __init__(self, clock: JobClock, runner: Runner[BegunRun]) -> None:
         self._clock = clock
-        self._launcher = launcher
+        self._runner = runner
 
     def tick(self, now: int) -> None:
         """Do all that is due; ``now``: Unix seconds."""
         for run in self._clock.fire(now):
             logger.info("the job %s is due: run %s is %s", run.name, run.id, run.stage)
-        self._launcher.watch(now)
-        self._launcher.start_waiting(now)
+        self._runner.tick(now)
 
 
 class SchedulerThread:
     """The scheduler in a thread of its own, beside the event loop of the server."""
 
     def __init__(
-        self,
-        database: Database,
-        crawls: Crawls,
-        most: int,
-        clock: Callable[[], float],
-        *,
-        declared: Callable[[], Collection[str]],
-        others: Sequence[OtherWork] = (),
+        self, database: Database, works: Sequence[TickWork], clock: Callable[[], float]
     ) -> None:
-        """``declared``: returns the names of the declared sources."""
+        """``works``: done in this order, each tick."""
         self._database = database
-        self._crawls = crawls
-        self._most = most
+        self._works = works
         self._clock = clock
-        self._others = others
-        self._declared = declared
         self._ending = Event()
         self._away = False
 
@@ -99,14 +88,10 @@ class SchedulerThread:
                 self._ending.wait(_AGAIN)
 
     def _tick_on(self, connection: Connection) -> None:
-        clock = JobClock(self._database, connection, self._declared)
-        launcher = JobLauncher(self._database, connection, self._crawls, self._most)
-        scheduler = JobScheduler(clock, launcher)
-        others = [work(connection) for work in self._others]
+        works = [work(connection) for work in self._works]
         while not self._ending.is_set():
             now = int(self._clock())
-            for work in others:
+            for work in works:
                 work(now)
-            scheduler.tick(now)
             self._away = False
             self._ending.wait(TICK)

@@ -11,8 +11,8 @@ from typing import Final
 
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_SOURCE_BUSY
-from smartcrawl.server.jobs.crawls import Exited, Sight, api_job_is_crawling
-from smartcrawl.server.jobs.processes import BegunRun
+from smartcrawl.server.jobs.crawl_runs import BegunRun
+from smartcrawl.server.jobs.runner import Exited, Sight, is_at_work
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError, ScrapydJobs
 from smartcrawl.sources.kinds import SITE
 
@@ -63,7 +63,7 @@ class ScrapydCrawls:
         listed = self._list(self._now)
         return listed is None or id_ in listed.under_way
 
-    def start(self, begun: BegunRun, *, resume: bool) -> None:
+    def start(self, begun: BegunRun) -> None:
         """Ask scrapyd for a crawl, unless it has it already: an answer may have been lost.
 
         If it does not answer, or refuses, the run is withdrawn later, and waits.
@@ -76,7 +76,7 @@ class ScrapydCrawls:
         if listed is None or _has(listed, begun):
             return
         try:
-            spider = self._spider_of(begun.name)
+            spider, resume = self._spider_of(begun.name), begun.run is not None
             self._client.schedule(begun.name, begun.id, spider=spider, resume=resume)
         except ScrapydError as error:
             self._complain("start", error)
@@ -98,11 +98,12 @@ class ScrapydCrawls:
             self._missing.pop(begun.id, None)
             if listed is not None:
                 self._unsure.discard(begun.id)
-            return Sight.CRAWLING
-        if begun.run is not None and api_job_is_crawling(self._database, begun.name, begun.process):
-            return Sight.CRAWLING  # scrapyd was started again beside it
+            return Sight.RUNNING
+        process = begun.started.process
+        if begun.run is not None and is_at_work(self._database, begun.name, process):
+            return Sight.RUNNING  # scrapyd was started again beside it
         if self._listed_at - self._missing.setdefault(begun.id, self._listed_at) < MISSING:
-            return Sight.CRAWLING
+            return Sight.RUNNING
         if begun.id in self._unsure and not _has(listed, begun):
             return Sight.NOT_STARTED
         if begun.run is None and self._database.is_held(begun.name):
@@ -153,4 +154,4 @@ class ScrapydCrawls:
 
 def _has(listed: ScrapydJobs, begun: BegunRun) -> bool:
     """Whether scrapyd got the last request to start a run: it lists each start of it."""
-    return begun.id in listed.under_way or listed.counts[begun.id] >= begun.starts
+    return begun.id in listed.under_way or listed.counts[begun.id] >= begun.started.starts

@@ -50,7 +50,7 @@ class StreamForm:
 
     def begin(self, job: LibraryJob) -> str:
         """Name the job, by which the stream can be controlled."""
-        return f"job {job.id}: {job.action} of {job.domain}\n"
+        return f"job {job.id}: {job.action} of {job.name}\n"
 
     def line(self, text: str) -> str:
         """Return the line."""
@@ -98,7 +98,7 @@ class HtmlForm:
 
     def begin(self, job: LibraryJob) -> str:
         """Return the head of the page."""
-        title = html.escape(f"{job.action} of {job.domain}")
+        title = html.escape(f"{job.action} of {job.name}")
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n'
             f"<title>{title}</title>\n<h1>{title}</h1>\n<p>Job {html.escape(job.id)}</p>\n<pre>\n"

@@ -14,7 +14,7 @@ from smartcrawl.model.unseen import visible_text
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.items import refreshable_source_rows
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
-from smartcrawl.server.jobs.local import CrawlProgram
+from smartcrawl.server.jobs.program import CrawlProgram
 from smartcrawl.server.mcp.answers import McpStartedRun
 from smartcrawl.server.mcp.texts import McpRefusalError
 from smartcrawl.server.stores import Stores

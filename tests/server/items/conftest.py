@@ -50,7 +50,7 @@ class Desk(Library):
     def waiting(self) -> list[str]:
         """The sources whose ordered runs wait."""
         return [name for (name,) in self.rows(
-            "SELECT source FROM due_run WHERE server IS NULL ORDER BY source"
+            "SELECT source FROM due_run ORDER BY source"
         )]  # fmt: skip
 
     def addresses(self) -> list[tuple[str, str, int]]:

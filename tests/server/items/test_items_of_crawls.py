@@ -17,6 +17,10 @@ from tests.site_server import Page, Site, html
 both = pytest.mark.parametrize(
     "stack", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)], indirect=True
 )
+#: The ordered runs that wait or are under way.
+DUE = """
+SELECT source FROM (SELECT source FROM due_run UNION ALL SELECT id FROM process) AS ordered
+"""
 #: Nobody gave the addresses of the test's site by hand.
 OPEN = {"ALLOW_NETWORKS": "127.0.0.0/8"}
 
@@ -41,9 +45,7 @@ class Api:
 
     def settle(self) -> None:
         """Wait until no ordered run waits or runs."""
-        wait_until(
-            lambda: not self.crawl.rows("SELECT no FROM due_run"), "the ordered runs are over"
-        )
+        wait_until(lambda: not self.crawl.rows(DUE), "the ordered runs are over")
         self.crawl._told.clear()
 
 
@@ -239,10 +241,11 @@ def test_an_order_during_a_run_of_its_source_waits_for_it(three: Site, crawl: Cr
                 api.order(ADD, url=three.url(path))
             api.order(ADD, url=f"{three.url('/').replace('127.0.0.1', '127.0.0.2')}")
             wait_until(
-                lambda: not crawl.rows("SELECT no FROM due_run WHERE source = 'documents'"),
+                lambda: not crawl.rows(f"{DUE} WHERE source = 'documents'"),
                 "another source is crawled meanwhile",
             )
-            assert crawl.rows("SELECT source, server FROM due_run") == [("one", None)]
+            assert crawl.rows("SELECT source FROM due_run") == [("one",)]
+            assert crawl.rows("SELECT id FROM process") == []
             assert len(crawl.rows("SELECT id FROM ordered_address WHERE source = 'one'")) == 2
         finally:
             lease.release()

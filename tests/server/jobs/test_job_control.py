@@ -14,7 +14,6 @@ import httpx
 import pytest
 from anyio import to_thread
 
-from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.run_orders import order_run_row, run_order_row
 from smartcrawl.registry.runs.runs import RunRequest, interrupt_run_row, open_run_row
@@ -23,9 +22,9 @@ from smartcrawl.server.idempotency import Reply
 from smartcrawl.server.jobs import control, orders, routes
 from smartcrawl.server.jobs.answers import Ordered
 from smartcrawl.server.jobs.orders import JobOrders
-from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.keys import Scope, make_api_key
 from tests.server.api_client import application, ask, error_of
+from tests.server.fake_crawls import claim_run
 from tests.server.jobs.conftest import JOBS, NOW, Api, body
 
 USUAL_WAIT = control.WAIT
@@ -46,7 +45,7 @@ def running(api: Api, name: str = "docs") -> tuple[str, str, int]:
     """A running job; return its id, that of its run, and run.no."""
     job = api.create(name)["job_id"]
     api.clock.fire(NOW)
-    id_ = JobProcesses(api.database, api.connection, Process.this()).claim(99, NOW)
+    id_ = claim_run(api.database, api.connection, NOW)
     assert id_ is not None
     run = open_run_row(api.connection, RunRequest(name, "site", job_run=id_), NOW).no
     api.clock.began(id_, run, NOW)

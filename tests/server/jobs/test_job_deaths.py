@@ -28,9 +28,9 @@ JOBS, RUNS = "smartcrawl.server.jobs", "smartcrawl.registry.runs"
 OF_THE_SERVER = [
     ("before", f"{JOBS}.clock", "JobClock._fire"),
     ("after", f"{JOBS}.clock", "JobClock._fire"),
-    ("after", f"{JOBS}.processes", "JobProcesses.claim"),
+    ("after", f"{JOBS}.runner", "Runner._claimed"),
     ("after", f"{JOBS}.local", "LocalCrawls.start"),
-    ("after", f"{JOBS}.processes", "JobProcesses.started"),
+    ("after", f"{JOBS}.runner", "Runner._started"),
     ("before", f"{JOBS}.clock", "JobClock.began"),
     ("after", f"{JOBS}.clock", "JobClock.began"),
     ("before", f"{JOBS}.clock", "JobClock.ended"),
@@ -39,7 +39,7 @@ OF_THE_SERVER = [
 #: Those of a crawl.
 OF_THE_CRAWL = [
     ("before", f"{RUNS}.runs", "open_run_row"),
-    ("before", f"{RUNS}.job_runs", "store_job_process_row"),
+    ("before", f"{RUNS}.run_orders", "store_job_process_row"),
     ("after", f"{RUNS}.runs", "open_run_row"),
     ("before", "smartcrawl.registry.commit.batch", "RegistryCommit.write"),
     ("after", "smartcrawl.registry.commit.batch", "RegistryCommit.write"),

@@ -106,14 +106,17 @@ def test_its_query_is_read_strictly(api: Api, query: str):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ("state = 'waiting'", "the run has not begun"),
-        ("state = 'running'", "the log is not on this machine any more"),
-        ("host = 'far.example'", "the log is on the machine far.example: ask the server there"),
+        ("UPDATE job_run SET state = 'waiting'", "the run has not begun"),
+        ("UPDATE job_run SET state = 'running'", "the log is not on this machine any more"),
+        (
+            "INSERT INTO process (kind, id, host) SELECT 'crawl', id, 'far.example' FROM job_run",
+            "the log is on the machine far.example: ask the server there",
+        ),
     ],
 )
 def test_a_log_that_is_not_here_has_its_place(api: Api, changes: str, why: str):
     run = fired(api)
-    api.connection.execute(f"UPDATE job_run SET {changes}")
+    api.connection.execute(changes)
 
     answer = api.ask("GET", f"/{run}/log")
 
@@ -277,8 +280,12 @@ def held(desk: Desk, site: Site) -> Iterator[tuple[Desk, str]]:
     lease = desk.database.take("docs", "today")
     desk.create(site)
     desk.connection.execute(
-        "INSERT INTO job_run (id, job, due_at, fired_at, state, reasons, server, watched_at)"
-        " SELECT 'jb_0123456789abcdef', no, 1, 1, 'running', '[]', '1 x elsewhere', ? FROM job",
+        "INSERT INTO job_run (id, job, due_at, fired_at, state, reasons)"
+        " SELECT 'jb_0123456789abcdef', no, 1, 1, 'running', '[]' FROM job"
+    )
+    desk.connection.execute(
+        "INSERT INTO process (kind, id, server, watched_at)"
+        " VALUES ('crawl', 'jb_0123456789abcdef', '1 x elsewhere', ?)",
         (int(time.time()) + 3_600,),
     )
     log_in(desk.folder, "jb_0123456789abcdef", b"one line\n")

@@ -5,7 +5,6 @@ from itertools import product
 
 import pytest
 
-from smartcrawl.model.processes import Process
 from smartcrawl.registry.runs.run_orders import order_run_row, run_order_row
 from smartcrawl.registry.runs.runs import (
     RunRequest,
@@ -15,10 +14,11 @@ from smartcrawl.registry.runs.runs import (
 )
 from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.rules.model import RESUMABLE, RunOrder, RunState
+from smartcrawl.server.jobs.crawl_runs import CrawlRuns
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.orders import JobOrders, api_job_standing
-from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.sources.jobs.errors import JobError
+from tests.server.fake_crawls import claim_run
 from tests.server.jobs.conftest import NOW, Office, defined
 
 HOUR = 3_600
@@ -40,13 +40,9 @@ def refused(office: Office, id_: str, action: JobAction) -> JobError:
     return caught.value
 
 
-def processes(office: Office) -> JobProcesses:
-    return JobProcesses(office.database, office.connection, Process.this())
-
-
 def claimed(office: Office, now: int = NOW) -> str:
     """Let this server start the next run; its process is the test."""
-    id_ = processes(office).claim(9, now)
+    id_ = claim_run(office.database, office.connection, now)
     assert id_ is not None
     return id_
 
@@ -179,7 +175,7 @@ def test_a_run_that_waits_for_a_place_is_paused_and_waits_again(office: Office):
 
     assert order(office, job.id, PAUSE, now) == (JobStatus.PAUSED, None)
     assert stage(office, run.id) is RunStage.PAUSED
-    assert processes(office).claim(9, now) is None
+    assert claim_run(office.database, office.connection, now) is None
     assert order(office, job.id, RESUME, now) == (JobStatus.SCHEDULED, None)
     assert claimed(office, now) == run.id
     opened(office, run.id, now)
@@ -194,7 +190,7 @@ def test_a_run_that_waits_for_a_place_is_cancelled(office: Office, cron: str | N
 
     assert order(office, run.id, CANCEL, now) == (RunStage.CANCELLED, None)
     assert office.store.get(job.id).status is JobStatus.CANCELLED
-    assert processes(office).claim(9, now) is None
+    assert claim_run(office.database, office.connection, now) is None
 
 
 @pytest.mark.covers("E-06", "R2-32", "M-39")
@@ -213,14 +209,14 @@ def test_a_running_job_is_paused_and_goes_on_under_its_id(office: Office, of_run
     assert (after.status, after.complete, after.reasons) == (JobStatus.PAUSED, None, ("paused",))
     assert stage(office, id_) is RunStage.PAUSED
     assert office.clock.fire(NOW + 99 * HOUR) == []
-    assert processes(office).begun() == []  # it takes no place
+    assert CrawlRuns(office.database, office.connection).begun() == []  # it takes no place
 
     assert order(office, asked, RESUME)[1] is RESUME
     assert order(office, asked, RESUME)[1] is RESUME
     assert office.store.get(job).status is JobStatus.PAUSED
     assert claimed(office) == id_
-    begun = processes(office).begun()[0]
-    assert begun.starts - begun.starts_before == 1
+    begun = CrawlRuns(office.database, office.connection).begun()[0]
+    assert begun.started.starts - begun.started.starts_before == 1
     assert not begun.has_opened
     assert opened(office, id_, NOW + 60, resume=True) == run
     assert api_job_standing(office.connection, asked).requested is None
@@ -354,7 +350,7 @@ def test_a_resume_that_has_not_begun_is_taken_back(office: Office):
 
     assert order(office, job, PAUSE) == (JobStatus.PAUSED, None)
     assert stage(office, id_) is RunStage.PAUSED
-    assert processes(office).claim(9, NOW) is None
+    assert claim_run(office.database, office.connection, NOW) is None
     order(office, job, RESUME)
     assert order(office, job, CANCEL) == (JobStatus.CANCELLED, None)
     assert run_of(office, run) == (RunState.CANCELLED, "cancel")
@@ -468,11 +464,11 @@ def test_of_many_servers_that_order_and_start_a_run_one_is_first(office: Office)
         office.create(f"docs-{place}", cron=DAILY)
     jobs = office.store.page()[0]
     office.clock.fire(jobs[0].due_at)
-    starting = JobProcesses(office.database, office.connect(), Process.this())
+    starting = office.connect()
     ordering = JobOrders(office.database, office.connect())
 
     def claim_all() -> set[str]:
-        return {id_ for _ in jobs if (id_ := starting.claim(99, NOW)) is not None}
+        return {id_ for _ in jobs if (id_ := claim_run(office.database, starting, NOW)) is not None}
 
     with ThreadPoolExecutor(2) as pool:
         claims = pool.submit(claim_all)
@@ -480,7 +476,10 @@ def test_of_many_servers_that_order_and_start_a_run_one_is_first(office: Office)
             ordering.give(job.id, PAUSE, NOW)
         begun = claims.result()
 
-    rows = office.rows("SELECT id, state, requested, server IS NULL FROM job_run")
+    rows = office.rows(
+        "SELECT k.id, state, requested, server IS NULL FROM job_run k"
+        " LEFT JOIN process p ON p.id = k.id"
+    )
     for id_, state, requested, is_free in rows:
         if id_ in begun:
             assert (state, requested, bool(is_free)) == ("waiting", "pause", False)

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.model.processes import Process
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row, seal_run_row
 from smartcrawl.server.jobs.answers import JobDetail, JobHead, Jobs, RunDetail
-from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.stores import Stores
 from smartcrawl.sources.fields import declared_pattern_size
 from smartcrawl.sources.jobs import definition as job_definition
 from smartcrawl.sources.jobs.definition import JobDefinition
 from tests.server.api_client import Call, application, ask, ask_all, error_of
+from tests.server.fake_crawls import claim_run
 from tests.server.jobs.conftest import JOBS as PATH
 from tests.server.jobs.conftest import Api, body
 from tests.sources.test_job_definition import EXAMPLE
@@ -405,9 +404,8 @@ def test_a_deleted_jobs_waiting_run_is_not_claimed(api: Api):
     id_ = api.create()["job_id"]
     api.clock.fire(NOW)
     api.ask("DELETE", f"/{id_}")
-    server = JobProcesses(api.database, api.connection, Process.this())
 
-    assert server.claim(2, NOW) is None
+    assert claim_run(api.database, api.connection, NOW) is None
     assert api.rows("SELECT state FROM job_run") == [("skipped",)]
 
 

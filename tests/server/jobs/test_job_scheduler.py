@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import httpx
 import pytest
@@ -15,28 +14,21 @@ import pytest
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.server.jobs.crawl_runs import CrawlRuns
 from smartcrawl.server.jobs.declared import KnownJobs, api_job_id
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.launcher import JobLauncher
-from smartcrawl.server.jobs.local import CrawlProgram, LocalCrawls
-from smartcrawl.server.jobs.processes import JobProcesses
+from smartcrawl.server.jobs.runner import Runner
 from smartcrawl.server.jobs.scheduler import JobScheduler
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs.definition import JobSchedule
 from tests.registry.build import begin_registry
 from tests.registry.spare import Spare
+from tests.server.fake_crawls import NoCrawls
 from tests.server.jobs.conftest import NOW, Office, defined
 from tests.server.test_serve import Server, serving
 from tests.site_server import Page, Site, html
 
 HOUR, DAY = 3_600, 86_400
-
-
-class NoProgram(CrawlProgram):
-    """Stands in for the program of a crawl where no run may begin."""
-
-    def start(self, *_: object, **__: object) -> NoReturn:
-        raise AssertionError("a crawl was started")
 
 
 @pytest.mark.covers("R2-23")
@@ -46,10 +38,9 @@ def test_two_schedulers_fire_each_time_of_a_month_once(office: Office):
 
     def scheduler() -> JobScheduler:
         connection = office.connect()
-        crawls = LocalCrawls(office.database, NoProgram((), {}, Path()), {})
-        launcher = JobLauncher(office.database, connection, crawls, 0)
+        runner = Runner(office.database, CrawlRuns(office.database, connection), NoCrawls(), 0)
         clock = type(office.clock)(office.database, connection)
-        return JobScheduler(clock, launcher)
+        return JobScheduler(clock, runner)
 
     servers = [scheduler(), scheduler()]
     for now in range(NOW, NOW + 30 * DAY, HOUR // 2):
@@ -89,12 +80,12 @@ class Desk:
         return self.store.get(id_).status
 
     def runs(self) -> list[tuple]:
-        look = "SELECT id, state, starts, run FROM job_run ORDER BY no"
+        look = "SELECT id, state, starts, run FROM job_run NATURAL JOIN process ORDER BY no"
         return [tuple(row) for row in self.connection.execute(look).fetchall()]
 
     def crawler(self) -> Process | None:
-        begun = JobProcesses(self.database, self.connection, Process.this()).begun()
-        return begun[0].process if begun else None
+        begun = CrawlRuns(self.database, self.connection).begun()
+        return begun[0].started.process if begun else None
 
     def until(self, done: Callable[[], bool], seconds: float = 60) -> None:
         end = time.monotonic() + seconds

@@ -16,7 +16,6 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.processes import Process
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.registry.runs.runs import (
     RunRequest,
@@ -27,11 +26,12 @@ from smartcrawl.registry.runs.runs import (
 from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.rules.model import RunState
 from smartcrawl.server.jobs import scrapyd_client
-from smartcrawl.server.jobs.launcher import MOST_STARTS, JobLauncher
-from smartcrawl.server.jobs.processes import JobProcesses
+from smartcrawl.server.jobs.crawl_runs import CrawlRuns
+from smartcrawl.server.jobs.runner import MOST_STARTS, Runner, Sight
 from smartcrawl.server.jobs.scrapyd import AWAY, MISSING, ScrapydCrawls
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError
 from tests.server.api_client import server_options
+from tests.server.fake_crawls import NoCrawls, claim_run
 from tests.server.jobs.conftest import NOW, Office
 from tests.server.jobs.test_job_orders import order
 from tests.servers.processes import free_port
@@ -113,6 +113,19 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
+LOOK = """
+SELECT state, coalesce(starts, 0), server IS NULL
+  FROM job_run k LEFT JOIN process p ON p.id = k.id ORDER BY no
+"""
+
+
+class Absent(NoCrawls):
+    """A place where no request to start arrived."""
+
+    def sight(self, *_: object) -> Sight:
+        return Sight.NOT_STARTED
+
+
 class Harbour:
     """A registry, a scrapyd, and a server of both at a time of its own."""
 
@@ -122,20 +135,19 @@ class Harbour:
         self.url = self.there.url
         self.now = NOW
         self.spiders: dict[str, str] = {}  # by source
-        self.launcher = self.server()
+        self.runner = self.server()
 
-    def server(self) -> JobLauncher:
+    def server(self) -> Runner:
         database = self.office.database
         client = ScrapydClient(self.url, "of ours")
         crawls = ScrapydCrawls(database, client, lambda source: self.spiders.get(source, "site"))
-        return JobLauncher(database, self.office.connect(), crawls, 2)
+        return Runner(database, CrawlRuns(database, self.office.connect()), crawls, 2)
 
     def tick(self, seconds: int = 0) -> None:
         """Do what the scheduler does, each second."""
         for _ in range(seconds + 1):
             self.office.clock.fire(self.now)
-            self.launcher.watch(self.now)
-            self.launcher.start_waiting(self.now)
+            self.runner.tick(self.now)
             self.now += 1
 
     def opened(self, *, resume: bool = False) -> int:
@@ -153,7 +165,7 @@ class Harbour:
 
     def dies(self) -> None:
         """Let the process of the crawl be another one, which is no more."""
-        self.office.connection.execute("UPDATE job_run SET process_start = 'dead'")
+        self.office.connection.execute("UPDATE process SET process_start = 'dead'")
         self.there.end_all()
 
     @contextmanager
@@ -167,7 +179,7 @@ class Harbour:
 
     @property
     def runs(self) -> list[tuple]:
-        return self.office.rows("SELECT state, starts, server IS NULL FROM job_run ORDER BY no")
+        return self.office.rows(LOOK)
 
     def close(self) -> None:
         self.there.close()
@@ -310,11 +322,10 @@ def test_a_withdrawn_run_is_free_for_every_server_unless_it_has_begun(harbour: H
     for name in ("a", "b"):
         office.create(name)
     office.clock.fire(NOW)
-    processes = JobProcesses(office.database, office.connection, Process.this())
-    ids = [processes.claim(2, NOW) for _ in range(2)]
+    ids = [claim_run(office.database, office.connection, NOW) for _ in range(2)]
     office.connection.execute("UPDATE job_run SET state = 'running' WHERE id = ?", (ids[1],))
-    for id_ in ids:
-        processes.withdraw(id_)
+    runner = Runner(office.database, CrawlRuns(office.database, office.connection), Absent(), 2)
+    runner.watch(NOW)
 
     assert harbour.runs == [("waiting", 0, True), ("running", 0, False)]
 
@@ -469,9 +480,9 @@ def test_a_crawl_goes_on_after_a_restart_of_scrapyd(harbour: Harbour):
 def test_the_next_server_starts_nothing_that_scrapyd_has(harbour: Harbour):
     harbour.office.create()
     harbour.tick()
-    harbour.office.connection.execute("UPDATE job_run SET server = '1 dead elsewhere.example'")
+    harbour.office.connection.execute("UPDATE process SET server = '1 dead elsewhere.example'")
     harbour.now += 61
-    harbour.launcher = harbour.server()
+    harbour.runner = harbour.server()
     harbour.tick(20)
 
     assert len(harbour.there.scheduled) == 1

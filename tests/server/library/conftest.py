@@ -1,11 +1,7 @@
-"""Jobs of libraries over registries in either database, carried out by a process of the tests."""
+"""Jobs of libraries over registries in either database; the processes are pretended."""
 
 import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -13,53 +9,26 @@ from threading import Event, Thread
 import httpx
 import pytest
 
-from smartcrawl.model.processes import Process
-from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.server.jobs.library_job import LibraryJob
-from smartcrawl.server.jobs.library_launcher import LibraryLauncher
-from smartcrawl.server.jobs.library_store import LibraryJobs
-from smartcrawl.server.jobs.local import CrawlProgram
-from tests.registry.spare import Spare
-from tests.server.api_client import ask
-from tests.server.data.library import NOW
-from tests.server.items.conftest import Desk
-
-#: A command that begins its job, and ends it when a file or an order says so.
-SCRIPT = """
-import json, os, sys, time
-from pathlib import Path
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.job_rows import (
-    LibraryJobEnd, begin_library_job_row, end_library_job_row, library_job_order_row)
-
-place = os.environ["PLACE"]
-database = registry_database(Path(place) if place.startswith("/") else place)
-connection = database.open()
-id_ = sys.argv[sys.argv.index("-a") + 1].removeprefix("_job=")
-words = sys.argv[1:sys.argv.index("-a")]
-with transaction(connection):
-    progress = begin_library_job_row(connection, id_)
-print(json.dumps([words, progress]), flush=True)
-if progress is None:
-    sys.exit(4)
-go = Path(os.environ["FOLDER"]) / f"go-{id_}"
-order = None
-while order is None and not go.exists():
-    time.sleep(0.02)
-    order = library_job_order_row(connection, id_)
-if order is None:
-    status = int(go.read_text())
-    if status not in (0, 3):
-        sys.exit(status)
-    end = LibraryJobEnd("ended", status, {"complete": status == 0})
-elif order == "pause":
-    end = LibraryJobEnd("paused", 3, progress={"done": ["a"]})
-else:
-    end = LibraryJobEnd("cancelled", 3, {"complete": False})
-with transaction(connection):
-    end_library_job_row(connection, id_, end, 1)
-"""
+    LibraryJobEnd,
+    begin_library_job_row,
+    end_library_job_row,
+    library_job_order_row,
+)
+from smartcrawl.rules.model import RunOrder
+from smartcrawl.server.jobs.library_job import LibraryJob
+from smartcrawl.server.jobs.library_store import LibraryJobs, LibraryWork
+from smartcrawl.server.jobs.local import LocalCrawls
+from smartcrawl.server.jobs.program import CrawlProgram
+from smartcrawl.server.jobs.runner import Runner
+from tests.registry.spare import Spare
+from tests.server.api_client import ask
+from tests.server.data.library import NOW
+from tests.server.fake_crawls import FakeProcess, FakeSystem, dead_server, fake_program
+from tests.server.items.conftest import Desk
 
 
 def declare(folder: Path, domain: str = "DOMAIN01", **more: object) -> None:
@@ -78,57 +47,80 @@ def declare(folder: Path, domain: str = "DOMAIN01", **more: object) -> None:
 
 
 class Quay:
-    """A launcher, and the processes that it starts."""
+    """A runner, and the processes that it starts."""
 
-    def __init__(self, desk: Desk, folder: Path) -> None:
+    def __init__(self, desk: Desk, folder: Path, system: FakeSystem) -> None:
         self.desk = desk
-        self.folder = folder
+        self.system = system
         self.logs = folder / "logs"
-        (folder / "script.py").write_text(SCRIPT)
-        root = str(Path(__file__).resolve().parents[3])
-        environment = os.environ | {
-            "FOLDER": str(folder),
-            "PLACE": str(desk.place),
-            "PYTHONPATH": root,
-        }
-        library = (sys.executable, str(folder / "script.py"))
-        self.program = CrawlProgram(("false",), environment, self.logs, library=library)
-        self.children: dict[str, subprocess.Popen[bytes]] = {}
-        self.lost: list[subprocess.Popen[bytes]] = []
+        self.program: CrawlProgram = fake_program(
+            system, self.logs, self.life, library=("library",)
+        )
+        self.children: dict[str, FakeProcess] = {}
+        self.gone: dict[str, int] = {}  #: exit statuses of the jobs that wait no more
 
-    def launcher(self, most: int = 2) -> LibraryLauncher:
-        return LibraryLauncher(
-            self.desk.database, self.desk.connection, self.program, most, self.children
+    def life(self, process: FakeProcess) -> Generator[None, None, int]:
+        """Begin a job, and end it when the test or an order says so."""
+        connection = self.desk.database.open()
+        try:
+            place = process.words.index("-a")
+            id_ = process.words[place + 1].removeprefix("_job=")
+            with transaction(connection):
+                progress = begin_library_job_row(connection, id_)
+            process.print(json.dumps([process.words[1:place], progress]))
+            if progress is None:
+                return 4
+            order = None
+            while order is None and id_ not in self.gone:
+                yield
+                order = library_job_order_row(connection, id_)
+            if order is None and self.gone[id_] not in (0, 3):
+                return self.gone[id_]
+            with transaction(connection):
+                end_library_job_row(connection, id_, self.end(id_, order), 1)
+            return 0
+        finally:
+            connection.close()
+
+    def end(self, id_: str, order: RunOrder | None) -> LibraryJobEnd:
+        if order is None:
+            status = self.gone[id_]
+            return LibraryJobEnd("ended", status, {"complete": status == 0})
+        if order is RunOrder.PAUSE:
+            return LibraryJobEnd("paused", 3, progress={"done": ["a"]})
+        return LibraryJobEnd("cancelled", 3, {"complete": False})
+
+    def runner(self, most: int = 2, connection: Connection | None = None) -> Runner:
+        database = self.desk.database
+        crawls = LocalCrawls(database, self.program)
+        crawls.children = self.children
+        return Runner(
+            database, LibraryWork(database, connection or self.desk.connection), crawls, most
         )
 
     def job(self, id_: str) -> LibraryJob:
         return LibraryJobs(self.desk.connection).get(id_)
 
     def go(self, id_: str, status: int = 0) -> None:
-        (self.folder / f"go-{id_}.new").write_text(str(status))
-        (self.folder / f"go-{id_}.new").rename(self.folder / f"go-{id_}")
+        self.gone[id_] = status
 
     def begun(self, id_: str) -> list:
         """The words and the progress of each process that was started for a job."""
         log = self.logs / f"{id_}.log"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
-    def watched(self, launcher: LibraryLauncher, done: Callable[[], object], now: int) -> None:
-        until = time.monotonic() + 60
-        while not done():
-            assert time.monotonic() < until, self.desk.rows("SELECT * FROM library_job")
-            launcher.watch(now)
-            launcher.start_waiting(now)
-            time.sleep(0.02)
+    def watched(self, runner: Runner, done: Callable[[], object], now: int) -> None:
+        for _ in range(100):
+            if done():
+                return
+            self.system.step()
+            runner.tick(now)
+        raise AssertionError(self.desk.rows("SELECT * FROM library_job"))
 
     def lose_server(self, *, host: str | None = None) -> None:
         """Let the server that started everything be a dead one."""
-        dead = subprocess.Popen([sys.executable, "-c", ""])
-        mark = Process.of(dead.pid)
-        dead.wait()
-        mark = Process(host or mark.host, mark.pid, mark.start)
-        self.desk.rows("UPDATE library_job SET server = ? WHERE server IS NOT NULL", str(mark))
-        self.lost += self.children.values()
+        mark = str(dead_server(host))
+        self.desk.rows("UPDATE process SET server = ? WHERE server IS NOT NULL", mark)
         self.children.clear()
 
     @contextmanager
@@ -139,10 +131,10 @@ class Quay:
 
         def work() -> None:
             connection = database.open()
-            launcher = LibraryLauncher(database, connection, self.program, 2, self.children)
-            while not ending.wait(0.05):
-                launcher.watch(NOW)
-                launcher.start_waiting(NOW)
+            runner = self.runner(connection=connection)
+            while not ending.wait(0.02):
+                runner.tick(NOW)
+                self.system.step()
                 for (id_,) in connection.execute("SELECT id FROM library_job").fetchall():
                     self.go(id_, status)
             connection.close()
@@ -160,7 +152,7 @@ class Quay:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def quay(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Quay]:
+def quay(request: pytest.FixtureRequest, tmp_path: Path, system: FakeSystem) -> Iterator[Quay]:
     if request.param == "sqlite":
         place: Path | str = tmp_path / "data" / "registry.db"
         desk = Desk(place, tmp_path)
@@ -169,11 +161,8 @@ def quay(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Quay]:
         place = spare.take()
         desk = Desk(place, tmp_path)
     desk.place = place
-    quay = Quay(desk, tmp_path)
-    yield quay
-    for child in (*quay.children.values(), *quay.lost):
-        child.kill()
-        child.wait()
+    yield Quay(desk, tmp_path, system)
+    system.close()
     desk.close()
     if isinstance(place, str):
         request.getfixturevalue("spare_registries").put_back(place)

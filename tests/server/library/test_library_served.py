@@ -89,8 +89,9 @@ def port(tmp_path: Path, sharepoint: SharepointServer) -> Iterator[Port]:
     port = Port(tmp_path, sharepoint)
     yield port
     job = port.job() if (tmp_path / "registry.db").exists() else None
-    if job is not None and job.process is not None and job.process.is_alive():
-        os.kill(job.process.pid, signal.SIGKILL)
+    process = None if job is None else job.started.process
+    if process is not None and process.is_alive():
+        os.kill(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.covers("E-18", "E-19", "R3-12")
@@ -213,8 +214,8 @@ def test_a_restart_of_the_server_leaves_a_job_alone(port: Port):
         server.process.wait()
     job = port.job()
     assert job is not None
-    assert job.process is not None
-    assert job.process.is_alive()
+    assert job.started.process is not None
+    assert job.started.process.is_alive()
     with port.serving() as server:
         port.until(lambda: (found := port.job()) is not None and found.is_over)
         detail = httpx.get(f"{server.url}/api/v1/jobs/{id_}").json()

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl.registry.processes import Started
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.library_job import LibraryChoices, LibraryJob
 from smartcrawl.server.library.streams import FORMS, library_job_parts
 
 RESULT = {"domain": "D1", "complete": True, "sources": [{"reason": "</pre>\x9b\u2028"}]}
 JOB = LibraryJob(
-    no=1,
     id="jb_1",
-    domain="D1",
+    name="D1",
+    started=Started(starts=1),
     action="crawl",
     choices=LibraryChoices(),
     stage=RunStage.RUNNING,
@@ -27,11 +28,6 @@ JOB = LibraryJob(
     exit_status=None,
     created_at=1,
     ended_at=None,
-    starts=1,
-    starts_before=0,
-    server=None,
-    watched_at=0,
-    process=None,
 )
 
 

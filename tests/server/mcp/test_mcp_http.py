@@ -11,7 +11,7 @@ import pytest
 
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.server.jobs.local import CrawlProgram
+from smartcrawl.server.jobs.program import CrawlProgram
 from smartcrawl.server.keys import Scope, make_api_key
 from smartcrawl.server.mcp.app import create_mcp_app
 from smartcrawl.server.mcp.refreshing import McpRefresher

@@ -130,21 +130,12 @@ CREATE TABLE ordered_address (
 --;
 CREATE INDEX ordered_address_id ON ordered_address (id)
 --;
--- Ordered runs of the pages of a source that are due, until they end (ADR 61). The process is
--- as in job_run; without a server the run waits, one of each source.
+-- Ordered runs of the pages of a source that are due, as long as they wait (ADR 61).
 CREATE TABLE due_run (
-    no            INTEGER PRIMARY KEY,
-    source        TEXT NOT NULL,                       -- source.name
-    at            INTEGER NOT NULL,                    -- it does not begin before
-    starts        INTEGER NOT NULL DEFAULT 0,          -- processes so far
-    server        TEXT,
-    watched_at    INTEGER,
-    host          TEXT,
-    pid           INTEGER,
-    process_start TEXT
+    no     INTEGER PRIMARY KEY,
+    source TEXT NOT NULL UNIQUE,                       -- source.name
+    at     INTEGER NOT NULL                            -- it does not begin before
 )
---;
-CREATE UNIQUE INDEX due_run_waiting ON due_run (source) WHERE server IS NULL
 --;
 -- The order to visit all pages again, carried out in steps; at most one row.
 CREATE TABLE rebuild (
@@ -812,15 +803,7 @@ CREATE TABLE job_run (
     exit_status   INTEGER,                             -- of its process; NULL: none, or it vanished
     reasons       TEXT NOT NULL DEFAULT '[]',          -- JSON
     ended_at      INTEGER,
-    -- of its process (model.processes.Process), NULL: none is known yet
-    host          TEXT,
-    pid           INTEGER,
-    process_start TEXT,
-    server        TEXT,                                -- that watches its process (ADR 53)
-    watched_at    INTEGER,                             -- last sign of life of that server
-    starts        INTEGER NOT NULL DEFAULT 0,          -- processes so far
     requested     TEXT,                                -- the order under way (ADR 57): pause, cancel or resume
-    starts_before INTEGER NOT NULL DEFAULT 0,          -- processes before it was resumed last
     UNIQUE (job, due_at)
 )
 --;
@@ -841,17 +824,25 @@ CREATE TABLE library_job (
     reasons       TEXT NOT NULL DEFAULT '[]',          -- JSON: why it failed
     exit_status   INTEGER,
     created_at    INTEGER NOT NULL,
-    ended_at      INTEGER,
-    starts        INTEGER NOT NULL DEFAULT 0,          -- processes so far
-    starts_before INTEGER NOT NULL DEFAULT 0,          -- those before it was resumed last
-    server        TEXT,                                -- that watches its process
-    watched_at    INTEGER,
-    host          TEXT,
-    pid           INTEGER,
-    process_start TEXT
+    ended_at      INTEGER
 )
 --;
 CREATE INDEX library_job_open ON library_job (state, no) WHERE state IN ('waiting', 'running')
+--;
+-- Processes that servers have started: for runs of jobs, jobs of libraries and ordered runs (ADR 136).
+-- Work has begun if it has a server; the work itself is a row of its own table.
+CREATE TABLE process (
+    kind          TEXT NOT NULL,                       -- registry.processes.ProcessKind
+    id            TEXT NOT NULL,                       -- job_run.id, library_job.id, or the name of a source
+    server        TEXT,                                -- that watches it (model.processes.Process)
+    watched_at    INTEGER,                             -- last sign of life of that server
+    host          TEXT,                                -- of the process, with its number and start; NULL: not known
+    pid           INTEGER,
+    process_start TEXT,
+    starts        INTEGER NOT NULL DEFAULT 0,          -- processes so far
+    starts_before INTEGER NOT NULL DEFAULT 0,          -- those before it was resumed last
+    PRIMARY KEY (kind, id)
+) WITHOUT ROWID
 --;
 -- All relations, under a name that both databases know.
 CREATE VIEW relation (name) AS SELECT name FROM sqlite_schema
