@@ -24,10 +24,11 @@ from smartcrawl.rules.connections import METADATA_NAMES, ConnectionGuard
 _HEAD: Final = 65_536  #: bytes of an answer before its body
 _PART: Final = 65_536  #: bytes read at once
 _ADDRESSES: Final = 4  #: of a name, that are tried
+_LENGTHS: Final = frozenset({"content-length", "transfer-encoding"})
 
 
 class WebError(Exception):
-    """There is no whole answer; the text is the reason. Another try may have one."""
+    """There is no whole answer; the text is the reason."""
 
 
 class UnknownHostError(WebError):
@@ -42,25 +43,24 @@ class SlowError(WebError):
     """The answer took too long."""
 
 
-class LastingError(WebError):
-    """Another try would fail, too."""
-
-
-class RefusedHostError(LastingError):
+class RefusedHostError(WebError):
     """The guard does not permit an address or the port of a host."""
 
 
-class TooLargeError(LastingError):
+class TooLargeError(WebError):
     """The answer has too many bytes."""
 
 
-class CertificateError(LastingError):
+class CertificateError(WebError):
     """The certificate of a host is refused."""
 
     def __init__(self, error: ssl.SSLCertVerificationError) -> None:
         self.reason = error.verify_message or str(error)
         self.code = error.verify_code  #: of OpenSSL
         super().__init__(f"the certificate is refused: {self.reason}")
+
+
+_LASTING: Final = (RefusedHostError, TooLargeError, CertificateError)  #: another try has them, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class WebClient:
                     if not left:
                         raise SlowError(f"no whole answer within {seconds:g} s") from error
                 except WebError as error:
-                    if not left or isinstance(error, LastingError):
+                    if not left or isinstance(error, _LASTING):
                         raise
                 else:
                     if not left or answer.status < 500:
@@ -247,13 +247,12 @@ def _head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
 class _Reading:
     """The answer while it arrives, by the callbacks of httptools."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self) -> None:
         self.parser: Any = httptools.HttpResponseParser(self)
         self.headers: dict[str, str] = {}
         self.body = bytearray()
         self.begun = False  #: whether the headers are complete
         self.done = False
-        self._most = most
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Note a header."""
@@ -264,9 +263,8 @@ class _Reading:
         self.begun = self.status >= 200
 
     def on_body(self, data: bytes) -> None:
-        """Add a part of the body; more than is read may arrive with one part."""
-        if len(self.body) <= self._most:
-            self.body += data
+        """Add a part of the body."""
+        self.body += data
 
     def on_message_complete(self) -> None:
         """Note the end; an interim answer is followed by the real one."""
@@ -279,20 +277,15 @@ class _Reading:
         """The status of the answer."""
         return int(self.parser.get_status_code())
 
-    @property
-    def ends_with_connection(self) -> bool:
-        """Whether only the end of the connection ends the body."""
-        return self.begun and not {"content-length", "transfer-encoding"} & self.headers.keys()
-
 
 async def _read(reader: asyncio.StreamReader, most: int, *, head_only: bool = False) -> WebAnswer:
     """Read an answer to its end, or to its limits."""
-    reading, size = _Reading(most), 0
+    reading, size = _Reading(), 0
     while not (reading.done or (head_only and reading.begun)):
         part = await reader.read(_PART)
         if not part:
-            if reading.ends_with_connection:
-                break
+            if reading.begun and not _LENGTHS & reading.headers.keys():
+                break  # the end of the connection is that of the body
             raise WebError("the answer is cut off")
         size += len(part)
         reading.parser.feed_data(part)

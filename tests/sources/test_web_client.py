@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from ipaddress import ip_network
 
 import pytest
@@ -39,6 +40,18 @@ def test_an_answer_has_its_status_its_first_headers_and_its_body(origin):
     assert origin.asked == ["GET /a?b=1 HTTP/1.1"]
     assert f"Host: {origin.host}\r\n" in origin.requests[0]
     assert "Accept-Encoding: identity\r\nConnection: close\r\n" in origin.requests[0]
+
+
+def test_an_interim_answer_is_followed_by_the_real_one(origin):
+    def steps():
+        yield b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"
+        time.sleep(0.1)
+        yield plain(b"text")
+
+    origin.answers["/a"] = steps
+    answer = asked(origin)
+    assert (answer.status, answer.body) == (200, b"text")
+    assert "link" not in answer.headers
 
 
 def test_no_header_begins_another_line(origin):
@@ -84,6 +97,19 @@ def test_a_failure_is_tried_again_unless_it_would_last(origin, answer, kind, why
     assert len(origin.asked) == tries
 
 
+@pytest.mark.parametrize(
+    ("answer", "most"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000, 10**6),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"y" * 70_000, 100),
+    ],
+)
+def test_what_surrounds_a_body_has_a_limit_of_its_own(origin, answer, most):
+    origin.answers["/a"] = answer
+    with pytest.raises(WebError, match="headers are too large"):
+        asked(origin, most=most)
+
+
 def test_a_body_as_long_as_permitted_is_whole(origin):
     origin.answers["/a"] = plain(b"x" * 100)
     assert len(asked(origin).body) == 100
@@ -127,7 +153,7 @@ class Names:
 
 
 def test_the_next_address_of_a_name_is_tried(origin, monkeypatch):
-    names = Names(monkeypatch, "127.0.0.9", "127.0.0.9", "127.0.0.1")
+    names = Names(monkeypatch, *["127.0.0.9"] * 4, "127.0.0.1")
     origin.answers["/a"] = plain(b"here")
     url = f"http://many.example:{origin.port}/a"
     answer = WebClient(None).ask_now(url, {}, most=9, seconds=5)

@@ -124,7 +124,7 @@ def test_an_authority_that_is_not_named_is_unknown(peer, secure):
 def test_a_server_without_tls_is_not_spoken_to_without_it(peer):
     url = peer.api.replace("http://", "https://")
     said = refusal(api(url, tls=trusting(None), token=SECRET))
-    assert said.startswith("no answer of the API at 127.0.0.1 (")
+    assert said.startswith("no answer of the API at 127.0.0.1 (no connection ([SSL")
     assert peer.log == []
 
 
