@@ -43,11 +43,14 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.signatures import sessionless_url
 from smartcrawl.rules.absence import PASSING
-from smartcrawl.run.failures import PASSING_FAULTS, host_refusal
-from smartcrawl.run.hosts.gate import HostGate
-from smartcrawl.run.page_requests import conditional_page_headers, note_page_request
+from smartcrawl.run.hosts import FRESH, HostGate
 from smartcrawl.run.run import Run
-from smartcrawl.run.strays import FRESH
+from smartcrawl.run.visits import (
+    PASSING_FAULTS,
+    conditional_page_headers,
+    host_refusal,
+    note_page_request,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,9 @@ from smartcrawl.engine.signals import page_signal_event
 from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverError, SinkError
 from smartcrawl.model.pages import Visit
 from smartcrawl.run.answers import NextRequest
-from smartcrawl.run.reading import Reading
+from smartcrawl.run.reading import Reading, VisitSteps, judge_run_visit
 from smartcrawl.run.run import Run
 from smartcrawl.run.soft404 import Soft404Probe
-from smartcrawl.run.visit_steps import VisitSteps, judge_run_visit
 
 logger = logging.getLogger(__name__)
 

@@ -315,7 +315,7 @@ def pytest_terminal_summary(
 def called_for(changed: Iterable[str]) -> list[str]:
     """Return the begins of the paths of tests whose long form is run after a change of files.
 
-    >>> called_for(["CHANGELOG.md", "smartcrawl/run/shared/gate.py", "tests/run/test_run.py"])
+    >>> called_for(["CHANGELOG.md", "smartcrawl/run/shared/workers.py", "tests/run/test_run.py"])
     ['tests/crawls/test_workers_', 'tests/run/test_redis_', 'tests/run/test_run.py', \
 'tests/run/test_shared_']
     """

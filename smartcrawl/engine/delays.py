@@ -18,8 +18,8 @@ from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.model.batches import HostNow
 from smartcrawl.rules.http import retry_after
-from smartcrawl.run.failures import note_host_failure
-from smartcrawl.run.hosts.gate import HostGate, host_gate_slot
+from smartcrawl.run.hosts import HostGate, host_gate_slot
+from smartcrawl.run.visits import note_host_failure
 
 
 def gate_of_crawler(crawler: Any) -> HostGate | None:

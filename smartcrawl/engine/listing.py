@@ -24,11 +24,10 @@ from smartcrawl.model.exceptions import RegistryError, SettingError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import display_url, url_endpoint, url_has_port
 from smartcrawl.rules.connections import ConnectionGuard
-from smartcrawl.run.halt import Halt
-from smartcrawl.run.hosts.gate import HostGate
+from smartcrawl.run.hosts import HostGate, Strays
 from smartcrawl.run.listed import ListedFiles
+from smartcrawl.run.orders import Halt
 from smartcrawl.run.run import Run
-from smartcrawl.run.strays import Strays
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.github.address import quoted_repository_path

@@ -23,9 +23,9 @@ from smartcrawl.engine.own_spiders import reads_answers
 from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Page, VisitAttempt
-from smartcrawl.run.hosts.gate import HostGate, host_gate_slot
-from smartcrawl.run.page_requests import begins_with_head, first_page_address
+from smartcrawl.run.hosts import HostGate, host_gate_slot
 from smartcrawl.run.run import Run
+from smartcrawl.run.visits import begins_with_head, first_page_address
 
 logger = logging.getLogger(__name__)
 

@@ -22,8 +22,7 @@ from smartcrawl.registry.writer import Written
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.memory import Frontier
-from smartcrawl.run.hosts.gate import HostGate
-from smartcrawl.run.hosts.notes import HostNotes
+from smartcrawl.run.hosts import HostGate, HostNotes
 from smartcrawl.run.orders import Orders, run_closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings

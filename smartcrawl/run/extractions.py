@@ -12,7 +12,7 @@ from smartcrawl.rules.model import Extraction, Mode
 from smartcrawl.rules.reindex import decide_extraction
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.memory import FrontierDepths, FrontierQueue
-from smartcrawl.run.hosts.trust import HostTrust
+from smartcrawl.run.hosts import HostTrust
 from smartcrawl.run.links import Links
 from smartcrawl.run.stored_pages import StoredPages
 from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+from smartcrawl.extract.sitemaps import parsed_llms_txt_url
 from smartcrawl.model.documents import CUT, Link
+from smartcrawl.model.options import Options
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
-from smartcrawl.model.signatures import is_signed_url, sessionless_url
-from smartcrawl.model.urls import url_host_key
+from smartcrawl.model.signatures import is_signed_url, sessionless_url, unsigned_url
+from smartcrawl.model.urls import Trackers, normalize_url, url_host_key
+from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.pack import (
     pack_stored_links,
     pack_stored_numbers,
@@ -19,17 +22,227 @@ from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.http import RedirectLimit
 from smartcrawl.rules.model import Outcome, Standing
+from smartcrawl.rules.seal import depth_reason_kind
 from smartcrawl.rules.traps import ENDLESS, Chains, Trap, chain_of_url
-from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.beyond import BeyondDepth
 from smartcrawl.run.frontier.memory import FrontierDepths
-from smartcrawl.run.offers import Offers
+from smartcrawl.run.offers import AddressBook, Offers
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
-from smartcrawl.run.signed_urls import SignedUrls
-from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, renumber_run_sitemap_offers
 from smartcrawl.sources.base import Source
+from smartcrawl.sources.kinds import SITE
+
+MAX_SIGNED: Final = 100_000  #: such addresses that one run remembers
+
+
+class SignedUrls:
+    """Removes the signature or session id of a link, and adds it when the address is requested."""
+
+    def __init__(self, trackers: Trackers) -> None:
+        self.urls: dict[str, str] = {}  #: whole addresses, by normalized URL
+        self._trackers = trackers
+
+    def bare(self, url: str) -> str:
+        """Return an address without signature and session id; this run remembers the whole one."""
+        bare = unsigned_url(url)
+        if bare != url and len(self.urls) < MAX_SIGNED:
+            self.urls[normalize_url(bare, self._trackers)] = url
+        return bare
+
+    def whole(self, url: str) -> str | None:
+        """Return an address as this run linked it; None: it has neither of them."""
+        return self.urls.get(normalize_url(url, self._trackers))
+
+
+_KEPT: Final = 1000  #: distinct addresses and numbers that are looked up again at the end
+
+
+class BeyondDepth:
+    """Notes links of the deepest pages, of which other pages may lead to the targets, too.
+
+    A run that left an address out has seen a part of its source, so that no absence counts. Where
+    every target was reached another way, nothing was left out.
+    """
+
+    def __init__(
+        self,
+        *,
+        ordered: int,
+        seeds: Seeds,
+        offers: Offers,
+        shortcomings: Shortcomings,
+        is_reached: Callable[[int], bool],
+        url_of: Callable[[int], str],
+        at_once: bool,
+    ) -> None:
+        """Take the parts of the run; ``ordered``: its limit.
+
+        ``at_once``: other workers may end the run, so that each notes what it leaves out.
+        """
+        self._kind = depth_reason_kind(ordered)
+        self._seeds = seeds
+        self._offers = offers
+        self._shortcomings = shortcomings
+        self._is_reached = is_reached
+        self._url_of = url_of
+        self._at_once = at_once
+        self._urls: dict[str, None] = {}
+        self._numbers: dict[int, None] = {}
+        self._overflow: str | None = None  #: an address that was not kept
+
+    def leave(self, links: Iterable[Link]) -> None:
+        """Leave out the targets of links that were read from a body."""
+        scope = self._seeds.scope.linked
+        for link in links:
+            followed = link.type == "canonical" or not link.nofollow
+            if link.type != CUT and followed and scope.allows(link.url):
+                if len(self._urls) < _KEPT:
+                    self._urls[link.url] = None
+                elif link.url not in self._urls:
+                    self._overflow = link.url
+        if self._at_once:
+            self.note()
+
+    def leave_stored(self, numbers: Iterable[int]) -> None:
+        """Leave out the targets of stored links."""
+        for number in numbers:
+            if self._is_reached(number):
+                continue
+            if len(self._numbers) < _KEPT:
+                self._numbers[number] = None
+            elif number not in self._numbers:
+                self._overflow = self._overflow or self._url_of(number)
+        if self._at_once:
+            self.note()
+
+    def note(self) -> None:
+        """Note the addresses that nothing led to after all; once for each."""
+        left = {no: self._url_of(no) for no in self._numbers if not self._is_reached(no)}
+        scope = self._seeds.scope.linked
+        for url in self._urls:
+            known = self._offers.known([url], scope)
+            if not known:
+                left.setdefault(-len(left) - 1, url)
+            elif not self._is_reached(known[0]):
+                left[known[0]] = url
+        for url in left.values():
+            self._shortcomings.count(self._kind, url)
+        if self._overflow is not None and not left:
+            self._shortcomings.count(self._kind, self._overflow)
+        self._urls, self._numbers, self._overflow = {}, {}, None
+
+
+MAX_NESTING: Final = 3  #: levels of sitemaps: an index of indexes of sitemaps
+_Value = TypeVar("_Value")
+
+
+class SitemapLinks:
+    """Offers sitemaps, which need not fit the patterns of the scope.
+
+    The pages that a sitemap lists have the depth of the sitemap.
+    """
+
+    def __init__(
+        self,
+        *,
+        seeds: Seeds,
+        reader: HostReader,
+        offers: Offers,
+        batches: Batches,
+        signed: SignedUrls,
+        options: Options,
+    ) -> None:
+        self._seeds = seeds
+        self._reader = reader
+        self._offers = offers
+        self._batches = batches
+        self._signed = signed
+        self._from_robots = options.sitemaps_from_robots
+        self._with_llms_txt = options.llms_txt
+        self._kinds: dict[int, int] = {}  #: levels of the sitemaps that were named in this run
+        self._elsewhere: list[tuple[str, Sequence[str]]] = []  #: named by origins out of scope
+
+    def kind(self, number: int) -> int:
+        """Return the level of a sitemap that was named in this run; 0: it was not."""
+        return self._kinds.get(number, 0)
+
+    def begin(self, source: Source) -> None:
+        """Offer the ``/llms.txt`` beside the seeds and sitemaps of a site, where it is in scope.
+
+        It is a guess: like a sitemap that robots.txt names, it may be absent.
+        """
+        if self._with_llms_txt and source.kind == SITE.name:
+            urls = dict.fromkeys(map(parsed_llms_txt_url, map(self._signed.bare, source.starts)))
+            self.offer(urls, (), kind=1, depth=0)
+
+    def named(self, origin: str, urls: Sequence[str]) -> None:
+        """Offer the sitemaps that the robots.txt of ``origin`` names, on any host."""
+        if not (self._from_robots and urls):
+            return
+        if self._seeds.scope.holds(origin):
+            urls = [self._signed.bare(url) for url in urls]
+            self.offer(urls, map(url_host_key, urls), kind=1, depth=0)
+        else:
+            self._elsewhere.append((origin, urls))
+
+    def named_elsewhere(self) -> None:
+        """Offer the sitemaps that were named out of scope, now that the scope moved."""
+        elsewhere, self._elsewhere = self._elsewhere, []
+        for origin, urls in elsewhere:
+            self.named(origin, urls)
+
+    def named_before(self, sitemaps: Callable[[bytes, str], Sequence[str]]) -> None:
+        """Offer the sitemaps that the stored robots.txt of the scope's origins name.
+
+        For a run that may have no reason to request robots.txt again. ``sitemaps`` reads the body
+        of the robots.txt of an origin.
+        """
+        for origin in self._reader.robots_origins():
+            stored = self._reader.robots(origin) if self._seeds.scope.holds(origin) else None
+            if stored is not None:
+                self.named(origin, sitemaps(stored.body, origin))
+
+    def offer(
+        self,
+        urls: Iterable[str],
+        hosts: Iterable[str],
+        *,
+        kind: int,
+        depth: int,
+        origin: int | None = None,
+        given: bool = False,
+    ) -> list[int]:
+        """Offer the sitemaps that are in scope or on one of ``hosts``; return their numbers.
+
+        ``kind`` is their level, ``origin`` the page that names them; ``given``: with the source.
+        """
+        scope = self._seeds.scope.with_sitemaps_of(hosts)
+        found = self._offers.sitemap_numbers(
+            urls, scope, depth, origin=origin, kind=kind, given=given
+        )
+        numbers = [number for number in found if number != origin]
+        for number in numbers:
+            if kind < self._kinds.get(number, MAX_NESTING + 1):
+                self._kinds[number] = self._batches.batch.kinds[number] = kind
+        self._offers.offer(numbers, depth)
+        return numbers
+
+    def rename(self, renamed: Mapping[int, int]) -> None:
+        """Take the numbers of other workers for addresses that they registered first."""
+        renumber_run_sitemap_offers(self._kinds, renamed)
+
+
+def renumber_run_sitemap_offers(values: dict[int, _Value], renamed: Mapping[int, int]) -> None:
+    """Move the values of renamed numbers to the new numbers, where these have none.
+
+    >>> values = {1: 10, 2: 20, 3: 30}
+    >>> renumber_run_sitemap_offers(values, {1: 7, 2: 3})
+    >>> values
+    {3: 30, 7: 10}
+    """
+    for number in [number for number in values if number in renamed]:
+        values.setdefault(renamed[number], values.pop(number))
+
 
 SITEMAP: Final = "sitemap"  #: type of a link from a sitemap to another sitemap
 REDIRECT: Final = "redirect"  #: type of the single link that stores a redirect

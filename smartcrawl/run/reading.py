@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Final
 
 from smartcrawl.extract import html
 from smartcrawl.extract.chunks import document_chunks
-from smartcrawl.extract.documents import FORMAT_FAULTS, DocumentLimits, DocumentReader
+from smartcrawl.extract.documents import (
+    FORMAT_FAULTS,
+    DocumentLimits,
+    DocumentReader,
+    media_of_body,
+)
 from smartcrawl.extract.formats import FormatError
-from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
-from smartcrawl.extract.links import document_base_url, refresh_target_at_once
+from smartcrawl.extract.hashes import body_hash, compared_text, document_content_hash, text_hash
+from smartcrawl.extract.links import (
+    document_base_url,
+    document_links_depend_on_url,
+    refresh_target_at_once,
+)
 from smartcrawl.extract.sitemaps import looks_like_sitemap
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import (
@@ -33,18 +44,141 @@ from smartcrawl.rules.login import (
     is_sign_in_page,
     says_sign_in,
 )
-from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
+from smartcrawl.rules.model import Action, Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide, decide_moved
-from smartcrawl.rules.shield import accepts_collapse, is_collapsed
+from smartcrawl.rules.shield import (
+    MAX_REPEATED,
+    accepts_collapse,
+    is_collapsed,
+    is_repeated,
+    text_without_ids,
+)
+from smartcrawl.run.answers import BLANK, NextRequest, damage_of_body
 from smartcrawl.run.collapses import collapse_in_run
-from smartcrawl.run.damaged import BLANK, damage_of_body
 from smartcrawl.run.detours import Redirect
-from smartcrawl.run.equal_bytes import take_equal_bytes_in_run
-from smartcrawl.run.replacements import Replacements
 from smartcrawl.run.run import Run
 from smartcrawl.run.sitemaps import take_sitemap_in_run
+from smartcrawl.run.stored_pages import StoredPages
 
 logger = logging.getLogger(__name__)
+
+
+def take_equal_bytes_in_run(run: Run, visit: Visit, body: bytes) -> Document | None:
+    """Return the document of a stored page with the bytes of a visit; None: the body is to be read.
+
+    Only pages that a listing names are looked up, once for each body that would be read. The stored
+    page has the same type and configuration. The visit gets its hashes.
+    """
+    parsed = visit.parsed
+    if not run.source.lists(visit.page.url):
+        return None
+    parsed.media = media_of_body(visit.answer.content_type, body, visit.url)
+    if run.forces(visit.page):
+        return None
+    stored = run.stored_pages.extraction(visit)
+    if stored is None or document_links_depend_on_url(stored.document, stored.url, visit.url):
+        return None
+    parsed.taken_over = True
+    parsed.content_hash, parsed.text_hash = stored.content_hash, stored.text_hash
+    parsed.sample = stored.sample
+    parsed.names_signed = stored.signs & NAMES_SIGNED > 0
+    return stored.document
+
+
+_TEXTS: Final = 10_000  #: texts in memory; the one that came longest ago is forgotten first
+_PAGES: Final = 3  #: pages in memory that got one text, each in place of another one
+_MANY: Final = 2  #: other pages; their text is repeated, however short it is
+_DIGEST: Final = 8  #: bytes of the hash of a compared text
+
+
+class Replacements:
+    """The new texts of stored pages, and which pages got them, of one process and run.
+
+    Source: ADR 93.
+    """
+
+    def __init__(self, pages: StoredPages, *, due: bool) -> None:
+        """``due``: whether the run is one of those that see the source in slices."""
+        self._pages = pages
+        self._due = due
+        #: Compared text -> the number of a page that got it -> the one that it had; no two had the
+        #: same.
+        self._known: dict[bytes, dict[int, bytes]] = {}
+        #: Text -> the number of each page that got it lately -> whether since a complete run.
+        self._lately: dict[bytes, dict[int, bool]] | None = None
+        #: Compared text -> the numbers of the pages that changed lately and have it.
+        self._held: dict[bytes, set[int]] | None = None
+
+    def is_repeated(self, visit: Visit, document: Document, *, withheld: bool) -> bool:
+        """Note the new text of a stored page; whether other pages got it in this run, too.
+
+        Texts are compared as ``rules.shield.text_to_compare`` has them. Pages that had one text
+        before count as one. A text that differs from the former one by ids and numbers only
+        replaces nothing. ``withheld``: whether the last run found it so, too; then a page that got
+        the text in that run counts.
+        """
+        page, text = visit.page, visit.parsed.text_hash
+        if page.text_hash is None or text is None or text == page.text_hash:
+            return False  # another part of the content changed
+        compared = compared_text(document)
+        key = _digest(compared)
+        former = page.text_hash[:_DIGEST]
+        if len(compared) <= MAX_REPEATED:  # else the document need not be read
+            former = _digest(compared_text(self._pages.document(page)))
+        if key == former:
+            return False  # its headings changed
+        known = self._known[key] = self._known.pop(key, {})  # the newest
+        had = {had for number, had in known.items() if number != page.no and had != former}
+        if len(known) < _PAGES and former not in known.values():
+            known[page.no] = former
+        if len(self._known) > _TEXTS:
+            del self._known[next(iter(self._known))]
+        others = len(had)
+        if others < _MANY and (withheld or self._due):
+            others = max(others, self._others_before(visit, key, withheld=withheld))
+        return is_repeated(text_length=len(compared), others=others) and (
+            text_without_ids(self._pages.document(page).text) != text_without_ids(document.text)
+        )
+
+    def is_shared(self, visit: Visit, document: Document) -> bool:
+        """Whether another page was found with the new text of a visit, in this run or lately.
+
+        Call ``is_repeated`` before.
+        """
+        whole, key = visit.parsed.text_hash or b"", _digest(compared_text(document))
+        others = self._known.get(key, {}).keys() - {visit.page.no}
+        return bool(others or (self._lately or {}).get(whole))
+
+    def _others_before(self, visit: Visit, key: bytes, *, withheld: bool) -> int:
+        """Return how many pages got the text of a visit in earlier runs, in place of another one.
+
+        Where the last run withheld the page, any page that has the text by now speaks against it.
+        Else those count that got it since the last complete run: the due crawls between two of
+        them together are one look at the source.
+        """
+        if self._lately is None:
+            self._lately = defaultdict(dict)
+            for number, text, since in self._pages.last_changes():
+                self._lately[text][number] = since
+        text, former = visit.parsed.text_hash or b"", visit.page.text_hash
+        found = self._lately.get(text, {})
+        if withheld and (found or self._holders(key) - {visit.page.no}):
+            return _MANY
+        numbers = [number for number, since in found.items() if since and self._due]
+        return sum(not self._pages.had_text(number, former) for number in numbers)
+
+    def _holders(self, key: bytes) -> set[int]:
+        """Return the numbers of the pages that changed lately and have a compared text by now."""
+        if self._held is None:
+            self._held = defaultdict(set)
+            for number, document in self._pages.last_documents(2 * MAX_REPEATED):
+                self._held[_digest(compared_text(document))].add(number)
+        return self._held.get(key, set())
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
+
 
 NOINDEX: Final = "not indexed: noindex"
 _REPEATED: Final = "other pages got the same text in this run"
@@ -533,3 +667,74 @@ def _keeps_links(visit: Visit) -> bool:
 
 def _not_indexed(mode: Mode) -> str:
     return f"not indexed: {mode.word}, by index_modes"
+
+
+class VisitSteps:
+    """The steps that the pipelines of a crawl take, as does a run of tests without a network."""
+
+    def __init__(
+        self, run: Run, reading: Reading, damaged: Callable[[RegistryError], None]
+    ) -> None:
+        """``damaged`` ends the run, because its registry cannot be read or written."""
+        self._run = run
+        self._reading = reading
+        self._damaged = damaged
+
+    async def read(self, visit: Visit) -> Visit | NextRequest | None:
+        """Fill in a Visit, and return the one that counts, or the request with which it goes on.
+
+        An answer that does not bring the page waits while another spelling of the address is
+        asked. None: the visit has no end that is to be stored.
+
+        Raises:
+            GivenUpError: the run ended before its document was read; the page stays pending.
+        """
+        run, reading = self._run, self._reading
+        if visit.attempt is not None and visit.attempt.away is not None:  # on the way
+            visit = reading.on_the_way(visit)
+            if visit.respelled is not None:
+                return _postponed(visit, *visit.respelled)
+        settled = run.spellings.settled(visit)
+        if settled is None:
+            return _postponed(visit, run.spellings.following(visit))
+        visit = settled
+        if visit.page.plan.verify:
+            return visit
+        try:
+            self._note(await reading.take(visit))
+            if visit.respelled is not None:
+                return _postponed(visit, *visit.respelled)
+            if run.spellings.is_open(visit):  # its body is no page
+                settled = run.spellings.settled(visit)
+                if settled is None:
+                    return _postponed(visit, run.spellings.following(visit))
+                visit = settled
+                self._note(await reading.take(visit))
+        except GivenUpError:
+            if not (visit.again or visit.accepted):
+                run.turns.unanswered(visit.page)
+            raise
+        if visit.page.plan.late and run.spellings.adds_nothing(visit):
+            visit.postponed = True
+            return None
+        return visit
+
+    def _note(self, damage: RegistryError | None) -> None:
+        if damage is not None:
+            self._damaged(damage)
+
+
+def judge_run_visit(run: Run, visit: Visit) -> Verdict:
+    """Set the verdict of the rules on a Visit, and return it.
+
+    The look at an unreached page gets none.
+    """
+    visit.verdict = verdict = run_verdict_of_visit(run, visit)
+    if verdict.action is not Action.INDEX:
+        visit.parsed.chunks = []
+    return verdict
+
+
+def _postponed(visit: Visit, url: str, cookie: str = "") -> NextRequest:
+    visit.postponed = True
+    return NextRequest(url, cookie)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.model.exceptions import (
     CommitsLostError,
     RegistryError,
@@ -17,48 +19,64 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
-from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.registry import Registry, open_registry
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.writer import Written
 from smartcrawl.rules.run_orders import COMMITS_LOST, INTERRUPTED
-from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
 from smartcrawl.run.batches import Batches, open_run_batches
-from smartcrawl.run.beyond import BeyondDepth
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.detours import Detours
 from smartcrawl.run.due import DuePages
 from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.extractions import ExtractionPlan
-from smartcrawl.run.halt import Halt
-from smartcrawl.run.hosts.trust import open_host_trust
-from smartcrawl.run.limits import UrlBudget
-from smartcrawl.run.links import Links
+from smartcrawl.run.hosts import Strays, open_host_trust
+from smartcrawl.run.links import BeyondDepth, Links, SignedUrls, SitemapLinks
 from smartcrawl.run.listed import ListedFiles
-from smartcrawl.run.offers import Offers
-from smartcrawl.run.orders import Orders, run_depth_limits
-from smartcrawl.run.pins import Pins
-from smartcrawl.run.seeds import Seeds
+from smartcrawl.run.offers import AddressBook, Offers, UrlBudget
+from smartcrawl.run.orders import Halt, Orders, run_depth_limits
+from smartcrawl.run.seeds import Pins, Seeds, warn_of_other_run_start
 from smartcrawl.run.shortcomings import Shortcomings
-from smartcrawl.run.signed_urls import SignedUrls
-from smartcrawl.run.sitemap_links import SitemapLinks
 from smartcrawl.run.spellings import LateSpellings, Spellings
-from smartcrawl.run.starts import warn_of_other_run_start
-from smartcrawl.run.storage import open_registry_for_run
 from smartcrawl.run.stored_pages import StoredPages
-from smartcrawl.run.strays import Strays
 from smartcrawl.run.workers import OpenWorkers, Workers
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import SourceExtractionConfig
+from smartcrawl.sources.private_files import narrow_private_data, private_folder
 from smartcrawl.sources.scope import Scope
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 if TYPE_CHECKING:
     from smartcrawl.run.library.files import RunLibrary
 
+
 logger = logging.getLogger(__name__)
+
+
+def open_registry_for_run(options: Options) -> Registry:
+    """Open the registry for a run, with the partition and the table name of the settings.
+
+    Raises:
+        RegistryError: it cannot be opened or written, or its table cannot have the chosen name.
+    """
+    if options.elasticsearch is not None and not registry_database(options.registry).exists():
+        from smartcrawl.index.remote import check_index_server  # noqa: PLC0415  # the embedded index needs none of it
+
+        check_index_server(options.elasticsearch)
+    if options.snapshot_store == str(options.data_dir / "snapshots"):
+        with suppress(OSError):  # the first write reports the error
+            private_folder(options.data_dir)
+    narrow_private_data(options.data_dir)
+    registry = open_registry(options.registry, partial(index_writer_of_registry, options))
+    registry.database.guard_commits()
+    registry.choose(partition=options.partition, table=options.registry_table)
+    if options.snapshot_store is not None:
+        registry.keep_snapshots(SnapshotStore(options.snapshot_store))
+    return registry
 
 
 class Run:

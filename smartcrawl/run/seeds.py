@@ -1,21 +1,100 @@
-"""The seeds of a run and the scope that they span, moved where a seed redirects."""
+"""The seeds of a run, its pinned pages, and the scope that they span."""
 
 from __future__ import annotations
 
+import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
-from smartcrawl.registry.pages import RegistryReaders
+from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.pages import PageReader, RegistryReaders
+from smartcrawl.registry.pending_pins import pin_registered_rows
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun, Role
+from smartcrawl.registry.runs.starts import last_start_rows, left_out_start_rows
 from smartcrawl.rules.connections import (
     SeedReach,
     bare_connection_host,
     literal_connection_address,
 )
+from smartcrawl.run.offers import Offers
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.scope import Scope
+
+logger = logging.getLogger(__name__)
+
+
+def warn_of_other_run_start(
+    registry: Registry, source: Source, run: int, given: set[int], options: Options
+) -> None:
+    """Log the seeds and sitemaps of the last run that are not among the ``given`` numbers."""
+    connection = registry.connection
+    left = left_out_start_rows(connection, last_start_rows(connection, source.name, run), given)
+    if left:
+        logger.warning(
+            "The start page of %s changed from %s to %s. Pages linked only from the old "
+            "one will be removed. To keep both, declare the source in %s and list both "
+            "as seeds; to go back, crawl the old one again",
+            source.name,
+            ", ".join(redacted_text(start.url) for start in left),
+            ", ".join(map(redacted_text, source.starts)),
+            options.sources_file,
+        )
+
+
+class Pins:
+    """Offers the pinned pages, and registers the addresses that were posted since the last run."""
+
+    def __init__(
+        self,
+        source: Source,
+        registry: Registry,
+        opened: OpenRun,
+        reader: PageReader,
+        offers: Offers,
+    ) -> None:
+        self._source = source.name
+        self._registry = registry
+        self._opened = opened
+        self._reader = reader
+        self._offers = offers
+        self._posted = False  #: whether addresses wait that this run has to pin
+
+    def prepare(self) -> None:
+        """Give the frontier the priorities, before anything is offered."""
+        for number, _, priority in self._reader.pins():
+            self._offers.prioritize(number, priority)
+
+    def offer(self, scope: Scope) -> None:
+        """Offer the pages in scope at depth 0; posted addresses are registered with the batch."""
+        numbers = self._in_scope(scope)
+        waiting = [] if self._opened.joined else self._reader.posted(self._source)
+        self._posted = bool(waiting)
+        urls: defaultdict[int, list[str]] = defaultdict(list)
+        for url, priority in waiting:
+            urls[priority].append(url)
+        for priority in sorted(urls):
+            fresh = self._offers.numbers(urls[priority], scope, 0, given=True)
+            for number in fresh:
+                self._offers.prioritize(number, priority)
+            numbers += fresh
+        self._offers.offer(numbers, 0)
+
+    def registered(self, scope: Scope) -> list[int]:
+        """Return the numbers of the pinned pages in scope, once the batch is in the registry."""
+        if self._posted:
+            control = DatabaseControl(self._registry.database, self._registry.connection)
+            control.write(
+                lambda: pin_registered_rows(control.connection, self._source, self._opened.source)
+            )
+        return self._in_scope(scope)
+
+    def _in_scope(self, scope: Scope) -> list[int]:
+        return [no for no, url, _ in self._reader.pins() if scope.allows(url)]
 
 
 class Seeds:

@@ -23,8 +23,7 @@ from smartcrawl.rules.soft404 import (
     soft404_profile,
     soft404_random_path,
 )
-from smartcrawl.run.answers import Answer, AnswerHeaders
-from smartcrawl.run.bot_walls import bot_wall_of_answer
+from smartcrawl.run.answers import Answer, AnswerHeaders, bot_wall_of_answer
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)

@@ -11,14 +11,13 @@ from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.spellings import find_displaced_rows, untried_spelling_rows
 from smartcrawl.rules.model import Outcome, Standing
 from smartcrawl.rules.spellings import BROUGHT, asks_other_spelling, deciding_spelling, denies_page
-from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.due import DuePages
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import FrontierDepths
-from smartcrawl.run.links import Links
+from smartcrawl.run.links import Links, SignedUrls
+from smartcrawl.run.offers import AddressBook
 from smartcrawl.run.seeds import Seeds
-from smartcrawl.run.signed_urls import SignedUrls
 from smartcrawl.sources.base import Source
 
 

@@ -1,4 +1,6 @@
-"""From an answer to the Visit of its page, or to the next request of that Visit.
+"""The requests of a page, and its Visit: from an answer, or from a failure.
+
+From an answer to the Visit of its page, or to the next request of that Visit.
 
 The spider, the lane and the runs of tests without a network all come here: what an answer means
 is decided once.
@@ -6,29 +8,157 @@ is decided once.
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Mapping
 from typing import Final
 
 import can_ada
 
 from smartcrawl.extract.links import may_lead_on
+from smartcrawl.model.exceptions import HostBlockedError, HostDownError
 from smartcrawl.model.given_numbers import given_number
 from smartcrawl.model.pages import Page, PageAnswer, Visit, VisitAttempt
+from smartcrawl.model.program import program_name
 from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.model.urls import join_url
+from smartcrawl.model.urls import join_url, url_host_key
 from smartcrawl.rules.absence import TEMPORARY
 from smartcrawl.rules.http import (
+    http_conditional_headers,
     http_status_read,
     http_validators_kept,
     is_304_of_other_date,
     is_304_of_other_version,
     outcome_of_http_status,
 )
-from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.run.answers import Answer, AnswerHeaders, Lines, NextRequest
-from smartcrawl.run.bot_walls import bot_wall_of_answer
+from smartcrawl.rules.model import Extraction, Fault, Outcome
+from smartcrawl.run.answers import Answer, AnswerHeaders, Lines, NextRequest, bot_wall_of_answer
 from smartcrawl.run.detours import Redirect
+from smartcrawl.run.hosts import HostGate, Turn
 from smartcrawl.run.run import Run
+
+logger = logging.getLogger(__name__)
+
+
+def first_page_address(page: Page) -> str:
+    """Return the address that a visit of a page asks first."""
+    return page.plan.spelling or page.plan.signed or page.url
+
+
+def begins_with_head(run: Run, page: Page) -> bool:
+    """Whether the first request of a page is a HEAD, which may save a download."""
+    if page.plan.verify or page.plan.spelling or run.source.lists(page.url):
+        return False  # a file has no headers to ask for
+    return run.trust.asks_head(page)
+
+
+def conditional_page_headers(run: Run, page: Page, url: str) -> Mapping[str, str]:
+    """Return the headers that make a request for ``page`` at ``url`` conditional; empty: none.
+
+    The validators of a page belong to its address, whatever signature or session id is in ``url``.
+    """
+    plan = page.plan
+    trusted = (
+        page.state.standing > 0
+        and not (run.forces(page) or plan.named or plan.doubted)
+        and (plan.extraction is not Extraction.WHOLE or plan.waits)
+        and (url == page.url or unsigned_url(url) == unsigned_url(page.url))
+        and not run.source.kind_of(page.url).is_hashed
+    )
+    etag, date = run.trust.validators(page) if trusted else (None, None)
+    respelled = run.trust.of(page.host).respells
+    return http_conditional_headers(etag, date, trusted=trusted, respelled=respelled)
+
+
+def note_page_request(
+    attempt: VisitAttempt, url: str, headers: Mapping[str, str], *, is_head: bool
+) -> None:
+    """Record a request of a visit; ``headers``: those that make it conditional.
+
+    One for a HEAD saves nothing by itself: it counts as conditional once it is answered with 304.
+    """
+    conditional = bool(headers) and not is_head
+    attempt.asks(url, conditional=conditional, etag=headers.get("If-None-Match"))
+
+
+#: Faults that a retry in the same run may not meet again (M-32).
+PASSING_FAULTS: Final = frozenset(
+    {Fault.NETWORK, Fault.DNS, Fault.REFUSED, Fault.TIME_OUT, Fault.RESET, Fault.TRUNCATED}
+)
+#: Messages, with the remedy where there is one.
+MESSAGES: Final = {
+    Fault.BAD_RESPONSE: "the answer is not HTTP: does the port belong to a web server?",
+    Fault.HEADERS_TOO_LARGE: "the headers of the answer are larger than 64 KiB",
+    Fault.TOO_SLOW: "the body came more slowly than MIN_DOWNLOAD_RATE",
+    Fault.DNS: "its host name cannot be resolved: check the spelling and the name server",
+    Fault.REFUSED: "connection refused: is the server running, and is the port right?",
+    Fault.TIME_OUT: "no whole answer within DOWNLOAD_TIMEOUT",
+    Fault.TRUNCATED: "the body ended before its announced length",
+    Fault.TOO_LARGE: "the body is larger than DOWNLOAD_MAXSIZE",
+    Fault.TLS: "no secure connection: does the port speak TLS, or should the address begin with http://?",
+    Fault.RESET: "the connection broke before a whole answer came",
+}
+_PLAIN: Final = frozenset({Fault.BAD_RESPONSE, Fault.HEADERS_TOO_LARGE, Fault.TOO_SLOW})
+
+
+def failure_message(fault: Fault, detail: str) -> str:
+    """Return the message of a fault; ``detail``: what the error says of it."""
+    message = MESSAGES.get(fault)
+    if message is None or fault in _PLAIN:
+        return (message or detail)[:1024]
+    return f"{message} ({detail})"[:1024]
+
+
+def failed_visit(run: Run | None, attempt: VisitAttempt, url: str, why: tuple[Fault, str]) -> Visit:
+    """Return the Visit of a page whose last request, for ``url``, got no whole answer.
+
+    ``why``: the fault and its message. ``run`` is None for a spider without one.
+    """
+    visit = attempt.visit(unsigned_url(url))
+    visit.fail(*why)
+    return visit if run is None else run.detours.counting(visit)
+
+
+def excluded_visit(run: Run | None, attempt: VisitAttempt, url: str, why: str) -> Visit:
+    """Return the Visit of a page that may not be asked, with the reason."""
+    visit = attempt.visit(unsigned_url(url))
+    visit.outcome, visit.error = Outcome.EXCLUDED, why
+    return visit if run is None else run.detours.counting(visit)
+
+
+def host_refusal(
+    run: Run, gate: HostGate, url: str, slot: str
+) -> HostBlockedError | HostDownError | None:
+    """Return why a host is not asked, as the operator blocked it or it is down; None: it is asked.
+
+    ``slot``: its host without a port.
+    """
+    blocked = run.blocked_hosts
+    if blocked and (host := url_host_key(url)) in blocked:
+        again = f"{program_name()} hosts --unblock {host}"
+        return HostBlockedError(f"{host} is blocked; to ask it again: {again}")
+    if gate.down and gate.is_down(slot):
+        return HostDownError(f"not asked: {slot} does not answer, it was given up for this run")
+    return None
+
+
+def note_host_failure(
+    run: Run, slot: str, why: tuple[Fault, str], now: float, *, ends: bool
+) -> None:
+    """Notify the gate of a page request without a whole answer, and log the consequence.
+
+    ``why``: the fault and its message. ``ends``: whether the visit ends with it. ``now`` is
+    monotonic seconds.
+    """
+    fault, message = why
+    turn = run.gate.failed(slot, fault, now, ends=ends)
+    if turn is Turn.PARKED:
+        seconds = run.options.host_park_seconds
+        logger.warning("%s does not answer: left alone for %d s (%s)", slot, seconds, message)
+    elif turn is Turn.DOWN:
+        run.incomplete(f"host_down: {slot}")
+        logger.warning("%s does not answer: given up for this run (%s)", slot, message)
+
 
 _ETAG: Final = b"etag"
 _DATE: Final = b"last-modified"

@@ -16,8 +16,7 @@ from smartcrawl.registry.writer import Written
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.memory import Frontier, FrontierDepths
-from smartcrawl.run.hosts.gate import HostGate
-from smartcrawl.run.hosts.notes import HostNotes
+from smartcrawl.run.hosts import HostGate, HostNotes
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings

@@ -23,8 +23,8 @@ from smartcrawl.model.exceptions import (
     TurnSpentError,
 )
 from smartcrawl.model.pages import Visit, VisitAttempt
-from smartcrawl.run.failures import excluded_visit, failed_visit
 from smartcrawl.run.run import Run
+from smartcrawl.run.visits import excluded_visit, failed_visit
 from smartcrawl.sources.kinds import KINDS, SITE
 
 LISTING: Final = "smartcrawl.engine.listing.ListingFeed"  #: of the sources whose files are listed

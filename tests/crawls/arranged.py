@@ -25,10 +25,9 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.frontier.redis import frontier
-from smartcrawl.run.frontier.redis.frontier import RedisFrontier
-from smartcrawl.run.frontier.redis.heartbeat import ClaimHeartbeat
-from smartcrawl.run.shared.desk import RegistryDesk
-from smartcrawl.run.shared.last_steps import SharedLastSteps
+from smartcrawl.run.frontier.redis.frontier import ClaimHeartbeat, RedisFrontier
+from smartcrawl.run.shared.frontier import RegistryDesk
+from smartcrawl.run.shared.workers import SharedLastSteps
 
 _OWNERS = (Collapses, RegistryCommit, RegistryDesk, RunEnding, SharedLastSteps)
 

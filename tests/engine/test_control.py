@@ -19,7 +19,7 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.run_orders import order_run_row
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.rules.model import RunOrder
-from smartcrawl.run.halt import Halt
+from smartcrawl.run.orders import Halt
 from tests import servers
 
 

@@ -22,7 +22,7 @@ from smartcrawl.model.exceptions import ChangedWhileReadError, StoreAwayError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.run.failures import PASSING_FAULTS
+from smartcrawl.run.visits import PASSING_FAULTS
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.listing.entries import Entry

@@ -9,7 +9,7 @@ from twisted.web.http_headers import Headers
 
 from smartcrawl.engine.download.headers import MAX_HEADERS, _BoundedProtocol
 from smartcrawl.model.exceptions import HeadersTooLargeError
-from smartcrawl.run.strays import Strays
+from smartcrawl.run.hosts import Strays
 
 HINT = b"HTTP/1.1 103 Early Hints\r\nX-Long: " + 1_000 * b"y" + b"\r\n\r\n"
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood"

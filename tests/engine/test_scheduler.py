@@ -22,7 +22,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.rules.reindex import decide
-from smartcrawl.run.hosts.gate import HostGate, host_gate_slot
+from smartcrawl.run.hosts import HostGate, host_gate_slot
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source

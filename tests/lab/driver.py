@@ -30,26 +30,24 @@ from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, http_validators_kept, retry_after
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest
-from smartcrawl.run.failures import (
+from smartcrawl.run.hosts import host_gate_slot
+from smartcrawl.run.reading import Reading, VisitSteps, judge_run_visit
+from smartcrawl.run.run import Run
+from smartcrawl.run.soft404 import Soft404Probe
+from smartcrawl.run.visits import (
     PASSING_FAULTS,
+    begins_with_head,
+    conditional_page_headers,
     excluded_visit,
     failed_visit,
     failure_message,
+    first_page_address,
     host_refusal,
     note_host_failure,
-)
-from smartcrawl.run.hosts.gate import host_gate_slot
-from smartcrawl.run.page_requests import (
-    begins_with_head,
-    conditional_page_headers,
-    first_page_address,
     note_page_request,
+    unasked_visit,
+    visit_of_answer,
 )
-from smartcrawl.run.reading import Reading
-from smartcrawl.run.run import Run
-from smartcrawl.run.soft404 import Soft404Probe
-from smartcrawl.run.visit_steps import VisitSteps, judge_run_visit
-from smartcrawl.run.visits import unasked_visit, visit_of_answer
 from tests.lab.lab_site import LabAnswer, LabFault, Web
 
 _PORTION = 40  #: pages that are extracted again with one statement

@@ -33,10 +33,14 @@ from smartcrawl.engine.listing import ListingFeed
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.run.answers import NextRequest
-from smartcrawl.run.failures import PASSING_FAULTS, note_host_failure
-from smartcrawl.run.hosts.gate import host_gate_slot
-from smartcrawl.run.page_requests import conditional_page_headers, note_page_request
+from smartcrawl.run.hosts import host_gate_slot
 from smartcrawl.run.run import Run
+from smartcrawl.run.visits import (
+    PASSING_FAULTS,
+    conditional_page_headers,
+    note_host_failure,
+    note_page_request,
+)
 from smartcrawl.sources.github.api import github_token
 from smartcrawl.sources.github.source import GithubSource
 from tests.lab.driver import Driver

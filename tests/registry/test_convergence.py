@@ -46,7 +46,7 @@ from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import http_conditional_headers, outcome_of_http_status
 from smartcrawl.rules.model import Extraction, Fault, Outcome, RemovalRule, RunState, Status
 from smartcrawl.run import batches as batches_module
-from smartcrawl.run import storage
+from smartcrawl.run import run
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
@@ -181,7 +181,7 @@ def in_memory(connection: Connection) -> Iterator[None]:
     """Have Run.open work over a connection, and extraction done once for each body."""
     parse = html.parse_html
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage, "open_registry", lambda *_: Memory(connection))
+        patch.setattr(run, "open_registry", lambda *_: Memory(connection))
         patch.setattr(SqliteDatabase, "take", lambda *_: LEASE)
         patch.setattr(batches_module, "RegistryWriter", Inline)
         patch.setattr(runs, "BATCH", 2)

@@ -15,7 +15,7 @@ from pathlib import Path
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.run.frontier.redis.connection import connect_redis
 from smartcrawl.run.frontier.redis.exchanges import FrontierClaim, FrontierNumber
-from smartcrawl.run.frontier.redis.heartbeat import ClaimHeartbeat
+from smartcrawl.run.frontier.redis.frontier import ClaimHeartbeat
 from tests.run.stepped import Stepped
 
 HOSTS = 7

@@ -9,10 +9,9 @@ import pytest
 from smartcrawl.model.batches import Address
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.run import address_book
-from smartcrawl.run.address_book import AddressBook, Found
+from smartcrawl.run import offers
 from smartcrawl.run.frontier.memory import Frontier
-from smartcrawl.run.offers import Offers
+from smartcrawl.run.offers import AddressBook, Found, Offers
 from smartcrawl.sources.scope import Scope, SiteScope
 from tests.registry.build import Desk
 
@@ -198,7 +197,7 @@ def test_a_registry_of_an_earlier_process_is_asked(tmp_path: Path):
 
 def test_what_is_remembered_of_links_is_bounded(book: Book, monkeypatch: pytest.MonkeyPatch):
     """Two generations: what was not met in the last one is looked up again."""
-    monkeypatch.setattr(address_book, "_CACHE", 50)
+    monkeypatch.setattr(offers, "_CACHE", 50)
     for start in range(0, 1_000, 20):
         urls = [f"{HOST}/{n}" for n in range(start, start + 20)]
         numbers = book.numbers(*urls, f"{HOST}/home")
@@ -217,7 +216,7 @@ def test_what_is_remembered_of_links_is_bounded(book: Book, monkeypatch: pytest.
 
 
 def test_the_generation_before_is_still_remembered(book: Book, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(address_book, "_CACHE", 50)
+    monkeypatch.setattr(offers, "_CACHE", 50)
     urls = [f"{HOST}/{n}" for n in range(51)]
     book.numbers(*urls, "http://b.example/")  # more than one generation holds
     book.commit()

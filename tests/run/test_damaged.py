@@ -6,7 +6,7 @@ import pytest
 
 from smartcrawl.model.pages import Page, PageAnswer, PageState, Visit
 from smartcrawl.rules.model import Fault, Outcome, Standing
-from smartcrawl.run.damaged import damage_of_body
+from smartcrawl.run.answers import damage_of_body
 
 URL = "http://a.example/"
 PACKED = gzip.compress(b"<p>a page")

@@ -8,7 +8,7 @@ from smartcrawl.model.pages import Page, PageRecord, PageState, Traffic, Visit
 from smartcrawl.rules.http import http_conditional_headers
 from smartcrawl.rules.model import Outcome, Standing
 from smartcrawl.rules.trust import TURNED, Trust
-from smartcrawl.run.hosts.trust import HostTrust
+from smartcrawl.run.hosts import HostTrust
 
 HOST = "a.example"
 DATE = "Mon, 05 Jan 2026 10:00:00 GMT"

@@ -30,8 +30,8 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.halt import Halt
-from smartcrawl.run.hosts.gate import HostGate, Turn
+from smartcrawl.run.hosts import HostGate, Turn
+from smartcrawl.run.orders import Halt
 from smartcrawl.sources.site import SiteSource
 from smartcrawl.spiders.base import VisitSpider
 

@@ -10,8 +10,8 @@ from smartcrawl.model.documents import Document, Section
 from smartcrawl.model.exceptions import GivenUpError, RegistryError
 from smartcrawl.model.pages import Page, PageAnswer, PageState, Visit
 from smartcrawl.rules.model import Fault, Outcome, Standing
-from smartcrawl.run import reading, replacements
-from smartcrawl.run.halt import Halt
+from smartcrawl.run import reading
+from smartcrawl.run.orders import Halt
 from smartcrawl.run.reading import Reading
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.files import FilesSource
@@ -223,7 +223,7 @@ def document_of(text: str, heading: str = "") -> Document:
     return Document(sections=(Section(1, heading, text),))
 
 
-def replacing(known: replacements.Replacements, number: int, document: Document, **given) -> bool:
+def replacing(known: reading.Replacements, number: int, document: Document, **given) -> bool:
     """Give a page, which had another text, a document."""
     page = Page(number, f"{URL}{number}", "a.example", 0)
     page.text_hash = b"former %d" % number
@@ -233,9 +233,9 @@ def replacing(known: replacements.Replacements, number: int, document: Document,
 
 
 def test_of_many_new_texts_those_that_still_come_are_kept_in_memory(monkeypatch):
-    monkeypatch.setattr(replacements, "_TEXTS", 2)
+    monkeypatch.setattr(reading, "_TEXTS", 2)
     pages = SimpleNamespace(document=lambda page: document_of(f"former {page.no}"))
-    known = replacements.Replacements(pages, due=False)
+    known = reading.Replacements(pages, due=False)
     found = [
         replacing(known, number, document_of(f"{text} We value your privacy. " * 20))
         for number, text in enumerate(("wall", "a", "wall", "b", "wall", "c", "wall"))
@@ -250,7 +250,7 @@ def test_the_stored_document_is_not_read_for_a_long_new_text(length: int, reads:
     read: list[int] = []
     pages = SimpleNamespace(document=lambda page: read.append(page.no) or document_of("former"))
 
-    assert not replacing(replacements.Replacements(pages, due=False), 1, document_of("x" * length))
+    assert not replacing(reading.Replacements(pages, due=False), 1, document_of("x" * length))
     assert len(read) == reads
 
 
@@ -265,9 +265,9 @@ def test_a_page_that_holds_the_text_below_another_heading_speaks_against_it():
     )
     plums = document_of(wall, "Plums")
 
-    assert replacing(replacements.Replacements(pages, due=False), 2, plums, withheld=True)
-    assert not replacing(replacements.Replacements(pages, due=False), 2, plums)
-    assert not replacing(replacements.Replacements(pages, due=False), 1, plums, withheld=True)
+    assert replacing(reading.Replacements(pages, due=False), 2, plums, withheld=True)
+    assert not replacing(reading.Replacements(pages, due=False), 2, plums)
+    assert not replacing(reading.Replacements(pages, due=False), 1, plums, withheld=True)
 
 
 def test_a_page_whose_headings_change_gets_no_text_and_is_kept_from_none():
@@ -275,5 +275,5 @@ def test_a_page_whose_headings_change_gets_no_text_and_is_kept_from_none():
     former = {1: document_of(wall, "Pears"), 2: document_of("former")}
     pages = SimpleNamespace(document=lambda page: former[page.no])
     for order in ((1, 2), (2, 1)):
-        known = replacements.Replacements(pages, due=False)
+        known = reading.Replacements(pages, due=False)
         assert not any(replacing(known, number, document_of(wall, "Plums")) for number in order)

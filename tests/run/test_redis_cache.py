@@ -9,7 +9,7 @@ from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError
 from smartcrawl.run.frontier.redis.connection import connect_redis
 from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
-from smartcrawl.run.frontier.redis.robots import SharedRobots
+from smartcrawl.run.frontier.redis.hosts import SharedRobots
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
 

@@ -8,9 +8,8 @@ import pytest
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.run.frontier.redis.connection import connect_redis
-from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
-from smartcrawl.run.frontier.redis.heartbeat import ClaimHeartbeat
-from smartcrawl.run.frontier.redis.keys import redis_run_prefix
+from smartcrawl.run.frontier.redis.exchanges import FrontierNumber, redis_run_prefix
+from smartcrawl.run.frontier.redis.frontier import ClaimHeartbeat
 from tests.crawls.commands import wait_until
 from tests.run.stepped import Stepped
 from tests.servers import redis_server

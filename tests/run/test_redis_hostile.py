@@ -14,7 +14,7 @@ from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.run.frontier.redis.connection import connect_redis
 from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
-from smartcrawl.run.frontier.redis.robots import SharedRobots
+from smartcrawl.run.frontier.redis.hosts import SharedRobots
 from smartcrawl.run.shared.frontier import SharedFrontier
 from tests.registry.build import Desk
 from tests.run.stepped import Stepped

@@ -188,7 +188,7 @@ FRONTIER = sorted((ROOT / "smartcrawl/run/frontier/redis").glob("*.py"))
 
 def test_modules_of_the_redis_frontier_are_found():
     """Without them the next test would check no file."""
-    assert {"connection.py", "frontier.py", "heartbeat.py"} <= {path.name for path in FRONTIER}
+    assert {"connection.py", "exchanges.py", "frontier.py"} <= {path.name for path in FRONTIER}
 
 
 @pytest.mark.parametrize("path", FRONTIER, ids=lambda path: path.name)

@@ -6,8 +6,8 @@ import pytest
 
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
-from smartcrawl.run.hosts.gate import Turn
-from smartcrawl.run.shared.gate import SharedGate
+from smartcrawl.run.hosts import Turn
+from smartcrawl.run.shared.workers import SharedGate
 
 HOST = "a.example"
 

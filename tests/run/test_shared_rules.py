@@ -12,8 +12,8 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.runs.membership import differing_rules
 from smartcrawl.rules.model import Mode
 from smartcrawl.run.orders import Orders
-from smartcrawl.run.shared import rules
-from smartcrawl.run.shared.rules import shared_run_rules
+from smartcrawl.run.shared import workers
+from smartcrawl.run.shared.workers import shared_run_rules
 from smartcrawl.sources.base import ModeRule
 from smartcrawl.sources.site import SiteSource
 
@@ -96,7 +96,7 @@ def test_each_name_is_that_of_a_setting():
     page = (ROOT / "docs/settings.md").read_text("utf-8")
     documented = set(re.findall(r"^\| `([A-Z_0-9]+)`", page, re.MULTILINE))
     names = {name for name in digests() if name.isupper()}
-    assert names >= {*rules._SETTINGS, *rules._POLICY}
+    assert names >= {*workers._SETTINGS, *workers._POLICY}
     assert names <= documented
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from smartcrawl.rules.shield import MARKS, START, Mark, decide_challenge
-from smartcrawl.run.answers import AnswerHeaders
-from smartcrawl.run.bot_walls import bot_wall_of_answer
+from smartcrawl.run.answers import AnswerHeaders, bot_wall_of_answer
 
 
 def found(body: bytes, *lines: tuple[bytes, bytes]) -> str | None:

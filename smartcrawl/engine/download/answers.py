@@ -11,7 +11,7 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.run.answers import Answer
-from smartcrawl.run.hosts.gate import host_gate_slot
+from smartcrawl.run.hosts import host_gate_slot
 
 _VALIDATORS: Final = (b"If-None-Match", b"If-Modified-Since")
 

@@ -33,7 +33,7 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.connections import connection_remedy
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.failures import failure_message
+from smartcrawl.run.visits import failure_message
 
 #: Faults of the errors without an answer; the first class that fits counts.
 FAULTS: Final[tuple[tuple[type[Exception], Fault], ...]] = (

@@ -26,8 +26,8 @@ from smartcrawl.engine.current_run import HaltedRequestError, run_of_crawler
 from smartcrawl.engine.download.certificates import CertificateTrust, ContextFactory
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
-from smartcrawl.run.halt import Halt
-from smartcrawl.run.strays import FRESH, Strays, run_stray_origin
+from smartcrawl.run.hosts import FRESH, Strays, run_stray_origin
+from smartcrawl.run.orders import Halt
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)
 MAX_HEADERS: Final = 64 * 1024  #: bytes of status line and headers, 1xx answers included

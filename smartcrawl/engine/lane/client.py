@@ -19,7 +19,7 @@ from smartcrawl.engine.download.network import GuardedResolver, resolve_allowed_
 from smartcrawl.engine.lane.connections import ClosedError, LaneAnswer, LaneConnection
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.urls import url_endpoint
-from smartcrawl.run.strays import Strays, run_stray_origin
+from smartcrawl.run.hosts import Strays, run_stray_origin
 
 logger = logging.getLogger(__name__)
 

@@ -38,11 +38,9 @@ from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.urls import url_endpoint
-from smartcrawl.run.hosts.gate import host_gate_slot
-from smartcrawl.run.page_requests import conditional_page_headers
+from smartcrawl.run.hosts import FRESH, host_gate_slot, run_stray_origin
 from smartcrawl.run.run import Run
-from smartcrawl.run.strays import FRESH, run_stray_origin
-from smartcrawl.run.visits import confirmed_visit
+from smartcrawl.run.visits import conditional_page_headers, confirmed_visit
 
 logger = logging.getLogger(__name__)
 

@@ -194,7 +194,7 @@ def joined_index_rankings(
     counts twice, as much as both others (ADR 91).
     Of a page with words of the query the part is that of the words, which are marked in it; of any
     other it is the nearest one. The score of a page that is only near is the cosine, 1 for equal
-    meanings; a joined score is that of ``rules.fusion``.
+    meanings; a joined score is that of ``rules.vectors``.
     ``lacking``: pages with chunks that have no vector, and whether they have any. None of them
     comes behind its place among ``text``, the pages as a search by words ranks them; without any
     vector that is its place.

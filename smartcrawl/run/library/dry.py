@@ -41,11 +41,7 @@ from smartcrawl.run.library.files import (
 from smartcrawl.run.library.maps import DryLibraryMaps, LibraryMaps
 from smartcrawl.run.library.places import LibraryPlaces
 from smartcrawl.run.library.result import FULL, LibraryResult
-from smartcrawl.run.listed_comparison import (
-    JudgedShortfall,
-    ListedComparison,
-    library_run_shortfall,
-)
+from smartcrawl.run.listed import JudgedShortfall, ListedComparison, library_run_shortfall
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.listing.entries import BATCH, Entry, PassedListing
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing

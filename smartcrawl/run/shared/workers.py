@@ -6,46 +6,363 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
+from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError, SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
+from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.database.choices import stored_registry_id
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import RemovalChoices
-from smartcrawl.registry.runs.membership import Membership, Turn
+from smartcrawl.registry.runs.membership import Membership, digests_of_rules
+from smartcrawl.registry.runs.membership import Turn as JoinTurn
+from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.registry.writer import Written
 from smartcrawl.rules.http import MOST_REDIRECTS
+from smartcrawl.rules.model import Fault
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import FrontierDepths
+from smartcrawl.run.depths import DepthUpdates
+from smartcrawl.run.frontier.memory import Frontier, FrontierDepths
 from smartcrawl.run.frontier.redis.connection import connect_redis, redis_place
 from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
-from smartcrawl.run.frontier.redis.robots import SharedRobots
-from smartcrawl.run.hosts.notes import HostNotes
-from smartcrawl.run.orders import Orders, run_closing_from_orders
+from smartcrawl.run.frontier.redis.hosts import SharedHosts, SharedRobots
+from smartcrawl.run.hosts import ABSENT, HostGate, HostGateLimits, HostNotes, Turn, host_gate_slot
+from smartcrawl.run.orders import Orders, run_closing_from_orders, run_policy_from_orders
 from smartcrawl.run.run import Run
 from smartcrawl.run.seeds import Seeds
-from smartcrawl.run.shared.frontier import SharedFrontier
-from smartcrawl.run.shared.gate import SharedGate
-from smartcrawl.run.shared.last_steps import SharedLastSteps
-from smartcrawl.run.shared.notes import SharedNotes
-from smartcrawl.run.shared.rules import shared_run_rules
-from smartcrawl.run.shared.turns import SharedTurns
+from smartcrawl.run.shared.frontier import OVER, HostAct, SharedFrontier
+from smartcrawl.run.shortcomings import Shortcomings, merged_run_shortcomings
 from smartcrawl.run.workers import Load
 from smartcrawl.sources.base import Source
 
 logger = logging.getLogger(__name__)
+
+
+_NEWS: Final = 0.1  #: share by which a delay must differ from the last one that was sent
+
+
+class SharedGate(HostGate):
+    """A gate that sends pauses, parked hosts and delays to Redis, for all workers.
+
+    The scripts apply those of the other workers when they hand out numbers (``SharedHosts``).
+
+    Source: ADR 30; R2-43, R2-45, R2-46.
+    """
+
+    def __init__(self, limits: HostGateLimits, update: Callable[[HostAct], None]) -> None:
+        super().__init__(limits)
+        self._update = update
+        self._probed: set[str] = set()  #: parked hosts that this worker probes for all
+        self._paces: dict[str, float] = {}  #: seconds by host, as sent last
+
+    def claimed(self, claim: FrontierClaim) -> bool:
+        """Copy the state of a claim's host; return whether another worker gave it up just now."""
+        host = host_gate_slot(claim.host)
+        if claim.parked:
+            self._probed.add(host)
+        if claim.down and host not in self.down:
+            self.throttled.pop(host, None)
+            self.down.add(host)
+            return True
+        return False
+
+    def pause(self, host: str, seconds: float, now: float) -> None:
+        """Send a host no requests for some seconds, from any worker."""
+        super().pause(host, seconds, now)
+        self._update(lambda hosts: hosts.pause(host, seconds))
+
+    def answered(self, host: str, now: float) -> None:
+        """Free a host that answered, for all workers."""
+        parked = (
+            self.throttled
+            and (hold := self.throttled.get(host)) is not None
+            and hold.parked is not None
+        )
+        super().answered(host, now)
+        if parked or host in self._probed:
+            self._probed.discard(host)
+            self._update(lambda hosts: hosts.unpark(host))
+
+    def failed(self, host: str, fault: Fault, now: float, *, ends: bool = True) -> Turn | None:
+        """Count a request without a whole answer; see ``HostGate``."""
+        turn = super().failed(host, fault, now, ends=ends)
+        probed = host in self._probed and fault in ABSENT
+        if turn is Turn.DOWN:
+            self._update(lambda hosts: hosts.give_up(host))
+        elif turn is Turn.PARKED or probed:
+            self._probed.discard(host)
+            self._update(lambda hosts: self._park(hosts, host))
+        return turn
+
+    def _park(self, hosts: SharedHosts, host: str) -> None:
+        limits = self._limits
+        if hosts.park(host, limits.host_park_seconds) > limits.host_probes:
+            hosts.give_up(host)
+
+    def paced(self, host: str, seconds: float) -> None:
+        """Set the seconds between two requests to a host, for all workers."""
+        before = self._paces.get(host)
+        if before is None or abs(seconds - before) > _NEWS * before:
+            self._paces[host] = seconds
+            self._update(lambda hosts: hosts.set_delay(host, seconds))
+
+
+class SharedNotes(HostNotes):
+    """Writes robots.txt files to Redis, for all workers."""
+
+    def __init__(
+        self, reader: HostReader, batches: Batches, robots: SharedRobots, shared: SharedFrontier
+    ) -> None:
+        super().__init__(reader, batches)
+        self._robots = robots
+        self._shared = shared
+
+    def robots_of_others(self, origin: str) -> StoredRobots | None:
+        """Return the robots.txt that another worker fetched in this run; None: fetch it."""
+        with suppress(FrontierError):  # then this worker fetches it
+            return self._robots.get(origin)
+        return None
+
+    def robots_read(
+        self, origin: str, robots: StoredRobots, crawl_delay: float | None = None
+    ) -> None:
+        """Store the robots.txt of an origin, for all workers."""
+        super().robots_read(origin, robots, crawl_delay)
+        with suppress(FrontierError):  # then other workers fetch it, too
+            self._robots.put(origin, robots)
+        host = host_gate_slot(url_host_key(origin))
+        self._shared.update_hosts(lambda hosts: hosts.robots_read(host, crawl_delay or 0.0))
+
+
+#: Keys of a source that decide about no address: paths and trust of one machine.
+_OF_A_MACHINE: Final = frozenset({"ca_file", "verify_certificates"})
+#: Settings that decide about addresses, by the name of their option.
+_SETTINGS: Final = {
+    "DEPTH_LIMIT": "depth_limit",
+    "REDIRECT_MAX_TIMES": "redirects",
+    "ROBOTSTXT_OBEY": "robots_obeyed",
+    "SITEMAPS_FROM_ROBOTS": "sitemaps_from_robots",
+    "LLMS_TXT": "llms_txt",
+    "SOFT_404_DETECTION": "soft_404",
+    "OUT_OF_SCOPE_POLICY": "out_of_scope_policy",
+    "HOST_URL_BUDGET": "host_url_budget",
+    "MAX_HOSTS": "max_hosts",
+    "SWEEP_MAX_RATIO": "sweep_max_ratio",
+    "SWEEP_MIN_COUNT": "sweep_min_count",
+}
+#: Settings of the removal policy, by the name of its field.
+_POLICY: Final = {
+    "LOST_THRESHOLD": "lost_threshold",
+    "LOST_MIN_AGE": "lost_min_age",
+    "LOST_PURGE_STATUSES": "purge_statuses",
+    "ORPHAN_THRESHOLD": "orphan_threshold",
+    "ORPHAN_MIN_AGE": "orphan_min_age",
+    "LOST_ORPHAN_RULE": "sum_of_thresholds",
+}
+
+
+def shared_run_rules(source: Source, options: Options, orders: Orders) -> dict[str, str]:
+    """Return a digest of each key and setting that decides about the pages of a run, by its name.
+
+    The keys are those of sources.toml, also where the arguments of the command have their values.
+    """
+    declared = source.model_dump(mode="json", include=set(source.keys()) - _OF_A_MACHINE)
+    policy = run_policy_from_orders(options, orders)
+    values: dict[str, Any] = declared | {
+        "max_pages": orders.max_pages or source.max_pages,
+        **{name: _plain(getattr(options, option)) for name, option in _SETTINGS.items()},
+        **{name: _plain(getattr(policy, part)) for name, part in _POLICY.items()},
+        "TRACKING_PARAM_PREFIXES": sorted(options.trackers.prefixes),
+        "TRACKING_PARAM_NAMES": sorted(options.trackers.names),
+    }
+    return digests_of_rules(values)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can have it."""
+    return sorted(value) if isinstance(value, frozenset | set) else value
+
+
+class SharedTurns:
+    """The pages that this worker claimed in Redis."""
+
+    def __init__(self, shared: SharedFrontier, download_delay: float) -> None:
+        """``download_delay``: seconds between two requests to a host."""
+        self._shared = shared
+        self._download_delay = download_delay
+        self._batches: Batches | None = None
+        self._verify: Frontier | None = None
+
+    def write_to(self, batches: Batches) -> None:
+        """Watch the batches that this worker writes."""
+        self._batches = batches
+
+    def next_page(self, free: Callable[[str], bool]) -> Page | None:
+        """Return the next page of a host that is ``free``, or None when there is none now."""
+        return self._shared.claims.next(free) if self._verify is None else self._verify.next(free)
+
+    @property
+    def resting(self) -> bool:
+        """Whether ``next_page`` returned None only to let the event loop run."""
+        return self._verify is not None and self._verify.resting
+
+    @property
+    def pending(self) -> bool:
+        """Whether there may be pages left for this worker to ask for."""
+        if self._shared.over:
+            return False
+        if self._verify is not None and len(self._verify):
+            return True
+        return self._shared.pending
+
+    @property
+    def hurries(self) -> bool:
+        """Whether to write a batch at once, because this worker has nothing else to do."""
+        is_writing = self._batches is not None and self._batches.is_writing
+        return self._shared.claims.starve and not is_writing
+
+    @property
+    def spent(self) -> bool:
+        """Whether the workers together asked for as many pages as the run may."""
+        return self._shared.spent
+
+    def verify(self, frontier: Frontier) -> None:
+        """Hand out the pages of ``frontier``, which are to be verified before removal."""
+        self._verify = frontier
+
+    def landed(self, page: Page) -> None:
+        """Note that the requests of a page are over."""
+        self._shared.claims.landed(page)
+
+    def unanswered(self, page: Page) -> None:
+        """Note that a page was asked for and will have no visit: it stays pending."""
+        self._shared.claims.unanswered(page)
+
+    def is_spent(self, page: Page, crawl_delay: float | None, *, asked: bool) -> bool:
+        """Whether a page must wait for its host's next turn, because robots.txt took this one.
+
+        A claim is for one request. The first claim of a host was made before the workers knew its
+        Crawl-delay, too.
+        """
+        first = self._shared.claims.is_first(page)
+        if first is None or not (first or asked):
+            return False
+        host, delay = host_gate_slot(page.host), crawl_delay or 0.0
+        self._shared.update_hosts(lambda hosts: hosts.robots_read(host, delay, asked=asked))
+        return bool(delay or self._download_delay)
+
+    def give_back(self, page: Page) -> None:
+        """Let a page have its host's next turn, after all workers know the Crawl-delay."""
+        self._shared.claims.give_back(page)
+
+
+class SharedLastSteps:
+    """The end of a run that only one of its workers ends."""
+
+    def __init__(
+        self,
+        *,
+        opened: OpenRun,
+        registry: Registry,
+        membership: Membership,
+        redis: RedisFrontier,
+        shared: SharedFrontier,
+        reader: SharedReader,
+    ) -> None:
+        self._opened, self._run = opened, opened.no
+        self._registry = registry
+        self._membership = membership
+        self._redis = redis
+        self._shared = shared
+        self._reader = reader
+        self._handed_on = False  #: whether the links of all pages were handed on
+        self._all: Shortcomings | None = None  #: of all workers, once they were read
+
+    @property
+    def ours(self) -> bool:
+        """Whether this worker ends the run, and no other worker has sealed it."""
+        return self._closes and not self._shared.sealed
+
+    @property
+    def _closes(self) -> bool:
+        return self._shared.turn is not None and not self._shared.over
+
+    def relax(self, depths: DepthUpdates, write: Callable[[], None]) -> None:
+        """Hand on depths that became smaller, and the links of pages read in another scope."""
+        if not self.ours:
+            return
+        write()
+        try:
+            self._relax(depths)
+        except FrontierError:  # the courier logs it; with Redis, the turn comes back
+            self._handed_on = False
+            self._shared.doubt()
+            return
+        write()
+
+    def _relax(self, depths: DepthUpdates) -> None:
+        lowered = self._redis.lowered()
+        unsure = self._shared.again or depths.scope_moved
+        if unsure and not self._handed_on:
+            self._handed_on = True
+            depths.hand_on(self._reader.links())
+        while lowered:
+            depths.hand_on(self._reader.links(lowered))
+            lowered = self._redis.lowered()
+
+    def cut_by(self, shortcomings: Shortcomings) -> tuple[str, ...]:
+        """Return the reasons of all workers why the run did not see everything."""
+        self._all = Shortcomings.loads(
+            merged_run_shortcomings(self._reader.cut(), shortcomings.news())
+        )
+        return self._all.as_reasons()
+
+    def notes(self, shortcomings: Shortcomings) -> tuple[str, ...]:
+        """Return the notes about addresses that any worker left out."""
+        return (self._all or shortcomings).as_notes()
+
+    def leave(self, why: str | None, now: int) -> RunResult | None:
+        """Leave the run to the other workers; None if this worker ends it.
+
+        A worker ends the run if it has the turn for that, or if no other worker is left.
+        """
+        self._shared.end()
+        connection, run = self._registry.connection, self._run
+        if self._shared.over or self._reader.state() in OVER:
+            return stored_run_result(connection, run)
+        if why is None and (self._closes or not self._membership.others(connection)):
+            return None
+        if not self._registry.leave(self._membership, now, why or "interrupted"):
+            words = "run %d goes on without this worker"
+            if self._reader.order() is not None:
+                words = "run %d ends by order, as soon as its other workers have left it"
+            logger.warning(words, run)
+        return stored_run_result(connection, run)
+
+    def abandon(self, why: str, now: int) -> RunResult | None:
+        """Close the run as interrupted, under all of its workers."""
+        self._shared.end()
+        return self._registry.abandon(self._opened, (why,), now)
+
+    def ended(self) -> None:
+        """Remove the run from Redis; if that fails, a later run removes it."""
+        with suppress(FrontierError):
+            self._redis.retire()
+
 
 _ASK_AGAIN: Final = 0.2  #: seconds until a run that is being ended is looked at again
 _LOG_AFTER: Final = 2.0  #: seconds of waiting after which a line is logged
@@ -92,7 +409,7 @@ class SharedWorkers:
         readonly = SharedReader(database.connect(readonly=True), opened.no)
         writing = SharedReader(database.connect(), opened.no)
 
-        def retried(work: Callable[[], Turn]) -> Turn:
+        def retried(work: Callable[[], JoinTurn]) -> JoinTurn:
             with database.translated("write"):
                 return database.retried(work)
 

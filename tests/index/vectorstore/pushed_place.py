@@ -11,7 +11,7 @@ from smartcrawl.index.vectorstore.ports import Pushed
 from smartcrawl.index.vectorstore.push import Push
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.vector_store_options import VectorStoreOptions
-from smartcrawl.run.pushed_pages import PushedPages
+from smartcrawl.run.pushing import PushedPages
 from tests.index.vectorstore.store_server import STORE, Stores, stores_server
 from tests.openai_server import KEY
 from tests.registry.build import Desk

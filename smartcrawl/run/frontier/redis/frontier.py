@@ -8,13 +8,13 @@ import secrets
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import Any, Final
 
 from redis import Redis
 from redis.exceptions import RedisError
 
-from smartcrawl.model.exceptions import FrontierLostError
+from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.run.frontier.redis.exchanges import (
     AT_ONCE,
     Census,
@@ -25,13 +25,15 @@ from smartcrawl.run.frontier.redis.exchanges import (
     merged_redis_exchanges,
     redis_exchange_call,
     redis_exchange_result,
+    redis_run_prefix,
     redis_slices,
+    remove_redis_runs,
 )
 from smartcrawl.run.frontier.redis.hosts import SharedHosts
-from smartcrawl.run.frontier.redis.keys import redis_run_prefix, remove_redis_runs
 from smartcrawl.run.frontier.redis.scripts import RedisScripts, redis_failure
 
 logger = logging.getLogger(__name__)
+
 
 LEASE: Final = 60.0  #: seconds without a heartbeat after which a worker is dead
 HEARTBEAT: Final = 10.0  #: seconds between two heartbeats of a worker
@@ -312,3 +314,53 @@ class RedisFrontier:
             f"Redis lost the frontier of {self._source}, run {self._run}: it is filled again from"
             " the registry; look why Redis was flushed, or started without its data"
         )
+
+
+class ClaimHeartbeat:
+    """Renews the claims of a worker, in a thread of its own, until it is stopped.
+
+    ``gone`` is called in that thread, with the claims that other workers may have now. Where Redis
+    does not answer, one warning is logged. A lost frontier is handled by the next ``exchange``.
+
+    Source: ADR 30; docs/redis.md.
+    """
+
+    def __init__(
+        self,
+        frontier: RedisFrontier,
+        gone: Callable[[list[FrontierClaim]], None],
+        seconds: float = HEARTBEAT,
+    ) -> None:
+        self._frontier = frontier
+        self._gone = gone
+        self._seconds = seconds
+        self._ended = Event()
+        self._thread = Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first beat comes after ``seconds``."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, after the current beat."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _beat(self) -> None:
+        silent = False
+        while not self._ended.wait(self._seconds):
+            try:
+                gone = self._frontier.renew()
+            except FrontierLostError:
+                continue
+            except FrontierError as error:
+                if not silent:
+                    logger.warning(
+                        "%s; until then other workers may take over the claims of this one", error
+                    )
+                silent = True
+                continue
+            silent = False
+            if gone:
+                self._gone(gone)
