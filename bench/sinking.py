@@ -20,8 +20,8 @@ from elasticsearch import Elasticsearch, helpers
 
 from smartcrawl.index.elasticsearch.bulk import Entry, Fate
 from smartcrawl.index.elasticsearch.documents import ElasticsearchImage, PageDocument, index_version
+from smartcrawl.index.elasticsearch.faults import index_patience
 from smartcrawl.index.elasticsearch.meta import Known
-from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
@@ -63,7 +63,7 @@ def main() -> None:
     how, url, prefix, count = *sys.argv[1:4], int(sys.argv[4])
     held = documents(count)
     target = ElasticsearchTarget(url, prefix)
-    with ElasticsearchSink.open(target, Known(), patience=ElasticsearchPatience(60)) as sink:
+    with ElasticsearchSink.open(target, Known(), patience=index_patience(60, target.url)) as sink:
         wall, cpu = time.perf_counter(), time.process_time()
         if how == "ours":
             entries = (Entry(key, NUMBER, document) for key, document in held)

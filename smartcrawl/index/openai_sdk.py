@@ -13,9 +13,9 @@ from typing import Final
 
 import openai
 
-from smartcrawl.index.outage import AwayError
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.openai_server import KEY_VARIABLE, OpenAIServerOptions
+from smartcrawl.model.patience import AwayError
 from smartcrawl.model.redaction import HIDDEN, redacted_line
 from smartcrawl.rules.http import retry_after
 

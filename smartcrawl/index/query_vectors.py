@@ -23,9 +23,7 @@ from smartcrawl.index.embedded.vectors import (
     whole_index_embedders,
 )
 from smartcrawl.index.embedding.choice import open_embedder_of
-from smartcrawl.index.embedding.patience import PAUSE
-from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
-from smartcrawl.index.embedding.waiting import Waiting
+from smartcrawl.index.embedding.ports import PAUSE, Embedder, RefusedText, Vector
 from smartcrawl.index.queries import search_query_text
 from smartcrawl.model.documents import EmbedderKey
 from smartcrawl.model.embedder_options import LOCAL, ON_THIS_MACHINE, ONNX, EmbedderOptions
@@ -37,6 +35,7 @@ from smartcrawl.model.exceptions import (
     SmartcrawlError,
 )
 from smartcrawl.model.options import Options
+from smartcrawl.model.patience import EndableCalls
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.connection import Connection, Many
@@ -108,7 +107,7 @@ class QuestionEmbedders:
         self._open: dict[EmbedderOptions, Embedder] = {}
         self._pauses: dict[EmbedderOptions, _Pause] = {}
         self._answering: dict[EmbedderOptions, Answering] = {}
-        self._waiting: Waiting[Vector | RefusedText] = Waiting()
+        self._calls = EndableCalls()
 
     def answer(
         self, options: EmbedderOptions, text: str, seconds: float = SECONDS
@@ -125,7 +124,7 @@ class QuestionEmbedders:
             found = embedder.embed_query(text)
             return QuestionAnswer(found, embedder.model, Answering(None, None))
         try:
-            found = self._waiting.made(lambda: embedder.embed_query(text), max(0.0, seconds))
+            found = self._calls.made(lambda: embedder.embed_query(text), max(0.0, seconds))
         except TimeoutError:
             within = f"no vector of the question within {SECONDS:g} s"
             error = EmbedderAwayError(str(embedder.destination), within, PAUSE)

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.documents import epoch_of_index_version, index_version
+from smartcrawl.index.elasticsearch.faults import index_patience
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.opening import check_elasticsearch, connect_elasticsearch
-from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.sink import (
     READING,
     ElasticsearchPages,
@@ -22,7 +22,6 @@ from smartcrawl.index.elasticsearch.sink import (
     Opening,
 )
 from smartcrawl.index.embedding.choice import embedder_key
-from smartcrawl.index.waiting import Waiting
 from smartcrawl.index.writing import Chunked, PageVectors, RemoteIndexing
 from smartcrawl.model.documents import Chunk, ChunkSize, EmbedderKey
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
@@ -57,8 +56,7 @@ def open_remote_index_writer(
     Raises:
         SinkError: the index cannot be opened, or is not the one that the registry wrote so far.
     """
-    waiting = Waiting()
-    sink = open_remote_index(options, connection, on_wait=waiting)
+    sink = open_remote_index(options, connection)
     if facts.get(known.IDENTITY) != sink.identity():
         with transaction(connection):
             if (
@@ -71,18 +69,16 @@ def open_remote_index_writer(
         with transaction(connection):
             known.note_index_facts(connection, **about)
     sink.begin(known.count_index_opening(connection))
-    return remote_indexing_of_sink(sink, options, waiting)
+    return remote_indexing_of_sink(sink, options)
 
 
-def remote_indexing_of_sink(
-    sink: ElasticsearchSink, options: Options, waiting: Waiting | None = None
-) -> RemoteIndexing:
+def remote_indexing_of_sink(sink: ElasticsearchSink, options: Options) -> RemoteIndexing:
     """Return the writer of an Elasticsearch that is open."""
     has_vectors = options.embedder is not None or sink.embedder is not None
     return RemoteIndexing(
         ElasticsearchPages(sink),
         index_document_chunker(options.chunks),
-        waiting,
+        sink.patience,
         PageVectors(sink.embedder) if has_vectors else None,
     )
 
@@ -112,7 +108,6 @@ def open_remote_index(
     options: Options,
     connection: Connection,
     how: Opening = Opening.KNOWN,
-    on_wait: Callable[[str], None] | None = None,
 ) -> ElasticsearchSink:
     """Open the Elasticsearch that a registry writes.
 
@@ -129,7 +124,7 @@ def open_remote_index(
             facts = replace(facts, registry=stored_registry_id(connection))
     while True:
         try:
-            return open_index_to_compare(options, facts, how, on_wait)
+            return open_index_to_compare(options, facts, how)
         except SinkError as error:
             before, facts = facts, index_facts_of_registry(connection)
             if facts == before:
@@ -152,7 +147,6 @@ def open_index_to_compare(
     options: Options,
     facts: Known,
     how: Opening,
-    on_wait: Callable[[str], None] | None = None,
 ) -> ElasticsearchSink:
     """Open an Elasticsearch, to be compared with known facts.
 
@@ -160,7 +154,7 @@ def open_index_to_compare(
         SinkError: the index cannot be opened, or the facts do not fit it.
     """
     assert options.elasticsearch is not None, "the caller asks"
-    patience = ElasticsearchPatience(options.sink_wait, on_wait or Waiting())
+    patience = index_patience(options.sink_wait, options.elasticsearch.url)
     return ElasticsearchSink.open(
         options.elasticsearch,
         facts,

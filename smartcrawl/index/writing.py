@@ -12,15 +12,17 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.meta import BEHIND
 from smartcrawl.index.embedded.vectors import index_vector_of_row
 from smartcrawl.index.images import images_to_index
-from smartcrawl.index.waiting import Waiting
 from smartcrawl.model.documents import Chunk, EmbedderKey, IndexedImage, IndexedPage
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.patience import Patience
+from smartcrawl.model.program import program_argument
 from smartcrawl.model.urls import url_content_group
 from smartcrawl.registry.chunks import (
     delete_remote_chunk_rows,
@@ -408,6 +410,20 @@ class _ChangedError(Exception):
     """Rolls back a transaction that needs further index writes, or that another worker overtook."""
 
 
+def _said(say: Callable[[str], None], stopping: Callable[[], bool], line: str) -> None:
+    """Say a line about a wait, unless the run is stopping.
+
+    Raises:
+        SinkError: it is.
+    """
+    if stopping():
+        raise SinkError(
+            f"stopped while {line.partition(';')[0]}; nothing is lost:"
+            f" {program_argument('resume')} goes on"
+        )
+    say(line)
+
+
 def _drawn(connection: Connection) -> int:
     with transaction(connection):
         return draw_sequence_numbers(connection, "number")
@@ -432,25 +448,25 @@ class RemoteIndexing:
         self,
         index: PageIndex,
         chunked: Chunked,
-        waiting: Waiting | None = None,
+        patience: Patience | None = None,
         vectors: PageVectors | None = None,
     ) -> None:
         """``vectors``: those of the documents; None: no chunk gets any."""
         self._index = index
         self.chunked = chunked
-        self._waiting = waiting
+        self._patience = patience
         self.vectors = vectors
         self._at_once = _BATCH if vectors is None else _BATCH_WITH_VECTORS
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
         """Wait for the index only until ``stopping`` returns True."""
-        if self._waiting is not None:
-            self._waiting.stopping = stopping
+        if self._patience is not None:
+            self._patience.say = partial(_said, self._patience.say, stopping)
 
     def when_waiting(self, waits: Callable[[], None]) -> None:
         """Call ``waits`` in a long wait for the index."""
-        if self._waiting is not None:
-            self._waiting.when_long = waits
+        if self._patience is not None:
+            self._patience.when_long = waits
 
     def perform(
         self,

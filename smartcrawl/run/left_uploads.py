@@ -7,7 +7,6 @@ them. Here they are found, by the lists of all stores, and deleted on order.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -58,11 +57,11 @@ class RunLeftUploads:
         key = run_push_key(server, environment)
         # Commands that ask no store do without these.
         from smartcrawl.index.vectorstore.api import VectorStoreApi  # noqa: PLC0415
-        from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
+        from smartcrawl.index.vectorstore.asking import vector_store_patience  # noqa: PLC0415
 
         self._connection, self._server = connection, server
-        patience = StorePatience(server.destination, server.away, time.monotonic, time.sleep)
-        self._ask: Ask = patience.asked
+        patience = vector_store_patience(server)
+        self._ask: Ask = patience.ask
         self._api: Callable[[str], VectorStoreApi] = lambda store: VectorStoreApi(
             replace(server, store=store), key
         )

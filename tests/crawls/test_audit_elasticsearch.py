@@ -21,7 +21,7 @@ from smartcrawl.index.audit import (
     pair_pages_with_index,
 )
 from smartcrawl.index.elasticsearch.documents import index_document_key
-from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
+from smartcrawl.index.elasticsearch.faults import index_patience
 from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.remote import index_facts_of_registry
@@ -433,7 +433,7 @@ def test_elasticsearch_audit_counts_every_key_for_its_progress(shop, indexed, in
     told = indexed.environment
     target = ElasticsearchTarget(told["ELASTICSEARCH_URL"], told["ELASTICSEARCH_INDEX_PREFIX"])
     with ElasticsearchSink.open(
-        target, index_facts_of_registry(connection), patience=ElasticsearchPatience(2)
+        target, index_facts_of_registry(connection), patience=index_patience(2, target.url)
     ) as sink:
         comparison = IndexComparison(connection, sink, lambda *tick: counted.append(tick))
         with comparison.compare([]) as findings:

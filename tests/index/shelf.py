@@ -5,8 +5,8 @@ from hashlib import sha256
 
 from smartcrawl.index.elasticsearch.bulk import Entry
 from smartcrawl.index.elasticsearch.documents import PageDocument
+from smartcrawl.index.elasticsearch.faults import index_patience
 from smartcrawl.index.elasticsearch.meta import Known
-from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
@@ -58,10 +58,12 @@ def opened(
     target: ElasticsearchTarget | None = None,
 ) -> ElasticsearchSink:
     """The sink as a registry that has written nothing opens it, unless it knows more."""
+    patience = index_patience(wait, url, first=0.05)
+    patience.say = on_wait
     return ElasticsearchSink.open(
         target or ElasticsearchTarget(url, prefix),
         known or Known(),
-        patience=ElasticsearchPatience(wait, on_wait, first_pause=0.05),
+        patience=patience,
         how=how,
         timeout=timeout,
         now=lambda: NOW,

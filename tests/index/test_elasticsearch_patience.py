@@ -3,8 +3,9 @@
 import pytest
 from elasticsearch import ConnectionTimeout
 
-from smartcrawl.index.elasticsearch.patience import LONGEST_PAUSE, ElasticsearchPatience
+from smartcrawl.index.elasticsearch.faults import index_answer, index_patience
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.patience import LONGEST_PAUSE, AwayError, Patience
 
 NAME = "http://search.example:9200"
 
@@ -20,8 +21,10 @@ class Clock:
         self.now += seconds
 
 
-def patience(clock: Clock, lines: list[str], seconds: float = 3_600) -> ElasticsearchPatience:
-    return ElasticsearchPatience(seconds, lines.append, clock=lambda: clock.now, sleep=clock.sleep)
+def patience(clock: Clock, lines: list[str], seconds: float = 3_600) -> Patience:
+    found = index_patience(seconds, NAME, clock=lambda: clock.now, sleep=clock.sleep)
+    found.say = lines.append
+    return found
 
 
 def test_elasticsearch_pauses_double_up_to_the_longest():
@@ -30,7 +33,7 @@ def test_elasticsearch_pauses_double_up_to_the_longest():
     pauses = []
     for _ in range(10):
         before = clock.now
-        waiting.wait(NAME, "status 503")
+        waiting.wait(AwayError("status 503"))
         pauses.append(clock.now - before)
 
     assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30]
@@ -41,11 +44,11 @@ def test_elasticsearch_wait_is_told_each_second():
     clock, lines = Clock(), []
     waiting = patience(clock, lines)
     for _ in range(3):
-        waiting.wait(NAME, "status 503")
+        waiting.wait(AwayError("status 503"))
 
     assert lines == [
         f"waiting for {NAME} since {gone} s: status 503; next try in {left} s,"
-        f" the run ends in {3_600 - gone} s"
+        f" the last one in {3_600 - gone} s"
         for gone, left in ((0, 0), (0, 1), (2, 2), (2, 1))
     ]
 
@@ -54,9 +57,9 @@ def test_elasticsearch_wait_ends_when_its_time_is_over():
     clock, lines = Clock(), []
     waiting = patience(clock, lines, seconds=10)
     for _ in range(5):
-        waiting.wait(NAME, "status 429, too much")
+        waiting.wait(AwayError("status 429, too much"))
     with pytest.raises(SinkError) as caught:
-        waiting.wait(NAME, "status 429, too much")
+        waiting.wait(AwayError("status 429, too much"))
 
     assert clock.now == 1_010
     assert str(caught.value) == (
@@ -69,9 +72,9 @@ def test_elasticsearch_that_takes_something_is_waited_for_anew():
     clock, lines = Clock(), []
     waiting = patience(clock, lines, seconds=10)
     for _ in range(20):
-        waiting.wait(NAME, "status 429")
-        waiting.wait(NAME, "status 429")
-        waiting.met()
+        waiting.wait(AwayError("status 429"))
+        waiting.wait(AwayError("status 429"))
+        waiting.over()
 
     assert clock.now == 1_000 + 20 * 1.5
 
@@ -80,7 +83,7 @@ def test_elasticsearch_without_patience_is_not_waited_for():
     clock, lines = Clock(), []
 
     with pytest.raises(SinkError, match="took nothing for 0 s"):
-        patience(clock, lines, seconds=0).wait(NAME, "status 503")
+        patience(clock, lines, seconds=0).wait(AwayError("status 503"))
 
     assert lines == []
 
@@ -90,7 +93,7 @@ def test_elasticsearch_patience_may_end_earlier_but_not_later():
         clock, lines = Clock(), []
         waiting = patience(clock, lines, seconds=20).at_most(least)
         with pytest.raises(SinkError, match=f"took nothing for {seconds} s"):
-            waiting.ask(NAME, Away(7))
+            index_answer(NAME, Away(7), waiting)
         assert clock.now == 1_000 + seconds
         assert lines
 
@@ -112,8 +115,8 @@ def test_elasticsearch_is_asked_until_it_answers():
     clock, lines = Clock(), []
     waiting = patience(clock, lines)
 
-    assert waiting.ask(NAME, Away(3)) == "answer"
+    assert index_answer(NAME, Away(3), waiting) == "answer"
     assert clock.now == 1_000 + 0.5 + 1 + 2
-    assert waiting.ask(NAME, Away(1)) == "answer"
+    assert index_answer(NAME, Away(1), waiting) == "answer"
     assert clock.now == 1_000 + 3.5 + 0.5
     assert "no answer in time" in lines[0]

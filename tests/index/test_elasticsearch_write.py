@@ -242,7 +242,7 @@ def test_elasticsearch_that_is_away_is_asked_again(
 
     assert len(proxy.bulks()) == 2
     assert desk.lines[0].startswith(f"waiting for {proxy.url} since 0 s: ")
-    assert "the run ends in 5 s" in desk.lines[0]
+    assert "the last one in 5 s" in desk.lines[0]
 
 
 def test_elasticsearch_is_sent_again_only_what_it_did_not_take(

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from smartcrawl.index import choice, known
+from smartcrawl.index import choice, known, remote
 from smartcrawl.index.elasticsearch.meta import FOREIGN, Known
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
@@ -18,7 +18,7 @@ from tests.registry.build import Desk
 class Index:
     """As much of an index as its registry asks for when it is opened."""
 
-    embedder = None
+    embedder = patience = None
 
     def identity(self) -> str:
         return "index 1"
@@ -57,9 +57,9 @@ def test_an_index_that_another_process_wrote_meanwhile_is_opened_with_what_that_
             raise SinkError(FOREIGN)
         return index
 
-    monkeypatch.setattr(choice, "open_index_to_compare", opened_as)
+    monkeypatch.setattr(remote, "open_index_to_compare", opened_as)
 
-    assert choice.open_remote_index(options, desk.connection) is cast("Any", index)
+    assert remote.open_remote_index(options, desk.connection) is cast("Any", index)
     own = stored_registry_id(desk.connection)
     assert asked == [
         Known(registry=own), Known(identity="index 1", sealed=7, registry=own)
@@ -76,10 +76,10 @@ def test_an_index_that_does_not_fit_is_refused_at_once(
         asked.append(facts)
         raise SinkError(FOREIGN)
 
-    monkeypatch.setattr(choice, "open_index_to_compare", opened_as)
+    monkeypatch.setattr(remote, "open_index_to_compare", opened_as)
 
     with pytest.raises(SinkError, match="was written by another registry"):
-        choice.open_remote_index(options, desk.connection)
+        remote.open_remote_index(options, desk.connection)
     assert asked == [Known(registry=stored_registry_id(desk.connection))]
 
 
@@ -92,7 +92,7 @@ def test_what_another_process_noted_of_the_index_meanwhile_is_not_noted_anew(
         note(desk, identity="index 1", epoch="1", sealed="7")
         return Index()
 
-    monkeypatch.setattr(choice, "open_remote_index", opened)
+    monkeypatch.setattr(remote, "open_remote_index", opened)
     choice.index_writer_of_registry(options, desk.connection)
 
     assert known.read_index_facts(desk.connection)[known.SEALED] == "7"
@@ -102,7 +102,7 @@ def test_an_index_of_which_nothing_is_known_is_noted(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ):
     desk = Desk()
-    monkeypatch.setattr(choice, "open_remote_index", lambda *_, **named: Index())
+    monkeypatch.setattr(remote, "open_remote_index", lambda *_, **named: Index())
     choice.index_writer_of_registry(options, desk.connection)
 
     assert known.read_index_facts(desk.connection) == {

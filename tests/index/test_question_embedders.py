@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from smartcrawl.index.embedding.patience import PAUSE
+from smartcrawl.index.embedding.ports import PAUSE
 from smartcrawl.index.query_vectors import QuestionEmbedders
 from smartcrawl.model.exceptions import EmbedderAwayError, EmbedderError
 from tests.index.embedding.embeddings_server import EmbeddingsServer, embeddings_server, vector

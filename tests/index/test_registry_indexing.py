@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import pytest
 
 from smartcrawl.index.remote import index_document_chunker
-from smartcrawl.index.waiting import Waiting
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Chunk, IndexedPage
@@ -271,15 +270,3 @@ def test_claim_numbers_of_settlement_and_sweep_are_their_own(desk, remote, shelf
     runs.sweep_candidate_rows(desk.connection, remote, desk.ending(), lambda _: None)
 
     assert desk.value("SELECT value FROM sequence WHERE name = 'number'") == before + 2
-
-
-def test_a_long_wait_for_an_index_is_told_and_a_short_one_is_not():
-    now, told = [1_000.0], []
-    waiting = Waiting(lambda: now[0])
-    waiting.when_long = lambda: told.append(now[0])
-
-    for second in (0, 5, 9, 200, 209, 210, 211):  # two waits; the second one is long
-        now[0] = 1_000.0 + second
-        waiting("waiting for it")
-
-    assert told == [1_210.0, 1_211.0]

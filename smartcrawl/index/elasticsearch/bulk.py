@@ -28,8 +28,8 @@ from smartcrawl.index.elasticsearch.faults import (
     is_elasticsearch_request_too_large,
     is_passing_index_fault,
 )
-from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.patience import AwayError, Patience
 from smartcrawl.model.program import program_name
 
 MOST_DOCUMENTS: Final = 500  #: documents of one request
@@ -95,7 +95,7 @@ class BulkWriter:
         name: str,
         *,
         epoch: int,
-        patience: ElasticsearchPatience,
+        patience: Patience,
         now: Callable[[], float],
     ) -> None:
         self._client = client
@@ -151,9 +151,9 @@ class BulkWriter:
                 else:
                     why = answer
             if len(pending) < len(taken):
-                self._patience.met()
+                self._patience.over()
             if pending:
-                self._patience.wait(self._name, why)
+                self._patience.wait(AwayError(why))
         return [answers[place] for place in range(len(part))]
 
     def _send(self, actions: list[_Action]) -> list[tuple[_Action, dict[str, Any]]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from smartcrawl.index.elasticsearch import library
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.patience import AwayError, Patience
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_line
 
@@ -16,6 +18,44 @@ PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
 FORBIDDEN: Final = frozenset({401, 403})
 REBUILD: Final = f"{program_name()} reindex --from-registry builds it anew out of the registry"
 _PRESSURE: Final = re.compile(r"_operation_bytes=(\d+), max_\w*bytes=(\d+)")
+
+
+_T = TypeVar("_T")
+
+
+def index_patience(most: float, server: str, **others: Any) -> Patience:
+    """Return the patience for an Elasticsearch; ``most`` is SINK_WAIT_SECONDS.
+
+    ``others``: as of Patience.
+    """
+
+    def spent(failure: AwayError, gone: float) -> SinkError:
+        return SinkError(
+            f"{server} took nothing for {gone:.0f} s (SINK_WAIT_SECONDS): {failure}. Nothing is"
+            " lost: start the run again when it answers, and it goes on where it stopped"
+        )
+
+    return Patience(most, server, spent, **({"first": 0.5, "step": 1.0} | others))
+
+
+def index_answer(name: str, request: Callable[[], _T], patience: Patience | None = None) -> _T:
+    """Return the answer to a request, repeated while its errors may pass.
+
+    ``name`` is the server. Without patience, or with one of no time, it is sent once.
+
+    Raises:
+        SinkError: the request is refused, or the wait takes too long. The run can be resumed.
+    """
+
+    def asked() -> _T:
+        try:
+            return request()
+        except (library.ApiError, library.TransportError) as error:
+            if not (patience and patience.most and is_passing_index_fault(error)):
+                raise index_refusal(error, name) from error
+            raise AwayError(index_fault_reason(error)) from error
+
+    return asked() if patience is None else patience.ask(asked)
 
 
 def is_passing_index_fault(error: library.ApiError | library.TransportError) -> bool:

@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from smartcrawl.index.elasticsearch import library
 from smartcrawl.index.elasticsearch.documents import epoch_of_index_version
-from smartcrawl.index.elasticsearch.faults import REBUILD
-from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
+from smartcrawl.index.elasticsearch.faults import REBUILD, index_answer
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.patience import Patience
 from smartcrawl.model.program import program_name
 
 FOREIGN: Final = (
@@ -110,7 +110,7 @@ class IndexMetaDocument:
     """The one document of ``{prefix}-meta``; each change is based on the version that was read."""
 
     def __init__(
-        self, client: library.Elasticsearch, index: str, name: str, patience: ElasticsearchPatience
+        self, client: library.Elasticsearch, index: str, name: str, patience: Patience
     ) -> None:
         self._client = client
         self._index = index
@@ -125,7 +125,7 @@ class IndexMetaDocument:
         """Return the metadata, and create it if there is none."""
         make = self._client.options(ignore_status=400).indices.create
         request = partial(make, index=self._index, mappings=_MAPPINGS, settings=_SETTINGS)
-        answer = self._patience.ask(self._name, request).body
+        answer = index_answer(self._name, request, self._patience).body
         fault = answer.get("error", {}).get("type", "resource_already_exists_exception")
         if fault != "resource_already_exists_exception":
             raise SinkError(f"{self._name} does not make the index {self._index}: {fault}")
@@ -161,7 +161,7 @@ class IndexMetaDocument:
 
     def _read(self) -> tuple[IndexMetadata | None, dict[str, int]]:
         request = partial(self._client.options(ignore_status=404).get, index=self._index, id=_ID)
-        answer = self._patience.ask(self._name, request).body
+        answer = index_answer(self._name, request, self._patience).body
         if not answer.get("found"):
             return None, {}
         place = {"if_seq_no": answer["_seq_no"], "if_primary_term": answer["_primary_term"]}
@@ -177,4 +177,4 @@ class IndexMetaDocument:
             refresh=True,
             **place,
         )
-        return self._patience.ask(self._name, request).meta.status != 409
+        return index_answer(self._name, request, self._patience).meta.status != 409

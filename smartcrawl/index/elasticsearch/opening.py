@@ -7,7 +7,12 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Self
 
 from smartcrawl.index.elasticsearch import library
-from smartcrawl.index.elasticsearch.faults import REBUILD, index_forbidden, index_refusal
+from smartcrawl.index.elasticsearch.faults import (
+    REBUILD,
+    index_answer,
+    index_forbidden,
+    index_refusal,
+)
 from smartcrawl.index.elasticsearch.mapping import (
     LIVING,
     MAPPING_VERSION,
@@ -17,10 +22,10 @@ from smartcrawl.index.elasticsearch.mapping import (
     mapped_embedder,
     mapping_differences,
 )
-from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.model.documents import EmbedderKey
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.patience import Patience
 
 _MAJORS: Final = ("8", "9")
 _WITH_VECTORS: Final = (8, 13)  #: the first version that searches vectors of nested chunks
@@ -157,7 +162,7 @@ class Indices:
         client: library.Elasticsearch,
         names: IndexNames,
         name: str,
-        patience: ElasticsearchPatience,
+        patience: Patience,
         registry: str = "",
     ) -> None:
         self._client = client
@@ -354,7 +359,7 @@ class Indices:
         return {} if "error" in found else found
 
     def _ask(self, request: Any) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = self._patience.ask(self._name, request).body
+        answer: Mapping[str, Any] = index_answer(self._name, request, self._patience).body
         return answer
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.elasticsearch import library
 from smartcrawl.index.elasticsearch.documents import claim_of_index_version, epoch_of_index_version
-from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
+from smartcrawl.index.elasticsearch.faults import index_answer
+from smartcrawl.model.patience import Patience
 
 _PAGE: Final = 1_000  #: documents of one request
 _READ: Final = ("key", "contentHash", "deleted", "vectorsHash")
@@ -36,7 +37,7 @@ class IndexScanner:
     """
 
     def __init__(
-        self, client: library.Elasticsearch, index: str, name: str, patience: ElasticsearchPatience
+        self, client: library.Elasticsearch, index: str, name: str, patience: Patience
     ) -> None:
         self._client = client
         self._index = index
@@ -68,7 +69,7 @@ class IndexScanner:
 
     def _open(self) -> str:
         request = partial(self._client.open_point_in_time, index=self._index, keep_alive=_KEEP)
-        return str(self._patience.ask(self._name, request)["id"])
+        return str(index_answer(self._name, request, self._patience)["id"])
 
     def _page(
         self, view: str, filters: Sequence[Mapping[str, Any]], last: str | None
@@ -87,7 +88,7 @@ class IndexScanner:
             allow_partial_search_results=False,
             track_total_hits=False,
         )
-        answer: Mapping[str, Any] = self._patience.ask(self._name, request).body
+        answer: Mapping[str, Any] = index_answer(self._name, request, self._patience).body
         return answer if "hits" in answer else None
 
 

@@ -20,7 +20,12 @@ from smartcrawl.index.elasticsearch.documents import (
     index_timestamp,
     index_version,
 )
-from smartcrawl.index.elasticsearch.faults import REBUILD, index_unreadable
+from smartcrawl.index.elasticsearch.faults import (
+    REBUILD,
+    index_answer,
+    index_patience,
+    index_unreadable,
+)
 from smartcrawl.index.elasticsearch.meta import (
     FOREIGN,
     IndexMetadata,
@@ -35,13 +40,13 @@ from smartcrawl.index.elasticsearch.opening import (
     check_elasticsearch,
     connect_elasticsearch,
 )
-from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.scan import Held, IndexScanner
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded.vectors import QueryMeaning
 from smartcrawl.model.documents import EmbedderKey, IndexedPage
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.patience import Patience
 from smartcrawl.model.program import program_name
 
 logger = logging.getLogger(__name__)
@@ -93,7 +98,7 @@ class ElasticsearchSink:
         opened: Opened,
         *,
         known: Known,
-        patience: ElasticsearchPatience,
+        patience: Patience,
         now: Callable[[], float],
     ) -> None:
         names = IndexNames.of(target.prefix)
@@ -106,7 +111,7 @@ class ElasticsearchSink:
         self._seen = opened.name or names.write  #: index that is scanned
         self._searched = opened.name or names.search
         self._epoch = known.epoch
-        self._patience = patience
+        self.patience = patience
         self._meta = IndexMetaDocument(client, names.meta, *server)
         self._indices = Indices(client, names, *server, known.registry)
         self._scanner = IndexScanner(client, self._seen, *server)
@@ -120,7 +125,7 @@ class ElasticsearchSink:
         target: ElasticsearchTarget,
         known: Known,
         *,
-        patience: ElasticsearchPatience,
+        patience: Patience,
         how: Opening = Opening.KNOWN,
         timeout: float = 60,
         now: Callable[[], float] = time.time,
@@ -240,7 +245,7 @@ class ElasticsearchSink:
         if self._opened.name is None:
             return
         request = partial(self._client.indices.refresh, index=self._seen)
-        self._patience.ask(self._name, request)
+        index_answer(self._name, request, self.patience)
 
     def purge_tombstones(self, before: int) -> int:
         """Delete the tombstones that were written before a time, in Unix seconds.
@@ -316,7 +321,7 @@ class ElasticsearchSink:
 
     def _search(self, **asked: Any) -> Any:
         request = partial(self._client.search, index=self._searched, **asked)
-        return ElasticsearchPatience(0).ask(self._name, request).body
+        return index_answer(self._name, request).body
 
     def scan(
         self, source: str | None = None, *, beside: Sequence[str] | None = None
@@ -469,7 +474,7 @@ def _searched(
 
     Two requests, which change nothing. While an index is built anew, searches use the former one.
     """
-    names, at_once = IndexNames.of(target.prefix), ElasticsearchPatience(0)
+    names, at_once = IndexNames.of(target.prefix), index_patience(0, target.url)
     try:
         memory = IndexMetaDocument(client, names.meta, target.url, at_once).read()
         index = Indices(client, names, target.url, at_once).searched()

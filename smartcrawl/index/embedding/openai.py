@@ -23,14 +23,13 @@ from typing import Any, Final, Self
 import httpx2  # the HTTP client of the SDK
 import openai
 
-from smartcrawl.index.embedding.patience import EmbedderPatience
 from smartcrawl.index.embedding.ports import (
+    PAUSE,
     RefusedText,
     Vector,
     mean_of_vectors,
     normed_vector,
 )
-from smartcrawl.index.embedding.waiting import GivenUpError, Waiting
 from smartcrawl.index.openai_sdk import (
     openai_away_error,
     openai_client,
@@ -40,10 +39,10 @@ from smartcrawl.index.openai_sdk import (
     openai_lasting_remedy,
     openai_text_shown,
 )
-from smartcrawl.index.outage import AwayError
 from smartcrawl.model.embedder_options import EmbedderOptions
-from smartcrawl.model.exceptions import EmbedderError
+from smartcrawl.model.exceptions import EmbedderAwayError, EmbedderError
 from smartcrawl.model.openai_server import KEY_VARIABLE
+from smartcrawl.model.patience import AwayError, CallGivenUpError, EndableCalls, Patience
 from smartcrawl.model.redaction import redacted_line
 
 _READ: Final = 1_000  #: characters of a server's message that are read
@@ -217,10 +216,11 @@ class OpenAIEmbedder:
         self.location = options.url
         self._api, self._options = api, options
         self._closed = Event()
-        self._waiting: Waiting[tuple[list[object], str]] = Waiting()
-        self._patience = EmbedderPatience(
-            options.destination, options.wait, clock, sleep or self._closed.wait
-        )
+        self._calls = EndableCalls()
+        host, self._clock, nap = options.destination, clock, sleep or self._closed.wait
+        self._patience = Patience(options.wait, host, self._paused_by, clock=clock, sleep=nap)
+        self._patience.say = lambda line: None  # the run says what it lacks
+        self._pause: tuple[float, str] | None = None  #: end of a pause, and the last reason
         self._stopped = ""  #: message of the failure that lasts
         self._is_proved = False  #: whether this server has made a vector
         self._answers = False  #: whether it has made one since it last refused a text
@@ -264,12 +264,13 @@ class OpenAIEmbedder:
 
     def end_pause(self) -> None:
         """Let the next call ask the server, although an outage has just ended its requests."""
-        self._patience.end_outage()
+        self._patience.over()
+        self._pause = None
 
     def close(self) -> None:
         """Close connections; a call that waits in another thread ends with an EmbedderError."""
         self._closed.set()
-        self._waiting.give_up()
+        self._calls.give_up()
         self._api.close()
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
@@ -376,26 +377,31 @@ class OpenAIEmbedder:
 
     def _requested(self, texts: Sequence[str]) -> tuple[list[object], str]:
         """Return the server's vectors and the name of its model, as ``_answered`` does."""
-        self._patience.check_pause()
-        while True:
-            if self._stopped:
-                raise EmbedderError(self._stopped, lasting=True)
-            try:
-                vectors, model = self._waiting.made(lambda: self._api.embeddings(texts))
-            except GivenUpError:
-                closed = "the embedder was closed: nothing is asked"
-                raise EmbedderError(closed, lasting=True) from None
-            except AwayError as failure:
-                self._patience.wait(failure)
-            except UnfitError:
-                self._patience.end_outage()
-                raise
-            except EmbedderError as error:
-                self._stopped = str(error)
-                raise
-            else:
-                self._patience.end_outage()
-                return vectors, model
+        if self._pause is not None and (left := self._pause[0] - self._clock()) > 0:
+            raise EmbedderAwayError(self._options.destination, self._pause[1], left)
+        return self._patience.ask(lambda: self._called(texts))
+
+    def _called(self, texts: Sequence[str]) -> tuple[list[object], str]:
+        if self._stopped:
+            raise EmbedderError(self._stopped, lasting=True)
+        try:
+            return self._calls.made(lambda: self._api.embeddings(texts))
+        except CallGivenUpError:
+            closed = "the embedder was closed: nothing is asked"
+            raise EmbedderError(closed, lasting=True) from None
+        except EmbedderError as error:
+            self._stopped = str(error)
+            raise
+
+    def _paused_by(self, failure: AwayError, _: float) -> EmbedderAwayError:
+        """Give the server a pause after an outage that took too long; return its error.
+
+        In the pause every call fails at once, and one try after it finds out whether the outage is
+        over: an absent server does not hold up a crawl.
+        """
+        pause = max(PAUSE, float(failure.wait or 0))
+        self._pause = (self._clock() + pause, str(failure))
+        return EmbedderAwayError(self._options.destination, str(failure), pause)
 
     def _check_model(self, vectors: Sequence[object], model: str) -> None:
         """Refuse the vectors of another model.

@@ -7,8 +7,9 @@ import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NewType, Protocol
+from typing import Final, NewType, Protocol
 
+PAUSE: Final = 60.0  #: seconds in which a server is asked nothing after it was away for too long
 #: ``dimension`` finite numbers as little-endian float32, of length (L2 norm) 1.
 Vector = NewType("Vector", bytes)
 

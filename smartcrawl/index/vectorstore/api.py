@@ -26,7 +26,6 @@ from smartcrawl.index.openai_sdk import (
     openai_lasting_remedy,
     openai_text_shown,
 )
-from smartcrawl.index.outage import AwayError
 from smartcrawl.index.vectorstore.ports import (
     DOMAIN,
     HASH,
@@ -38,6 +37,7 @@ from smartcrawl.index.vectorstore.ports import (
     UploadedFile,
 )
 from smartcrawl.model.exceptions import PushError
+from smartcrawl.model.patience import AwayError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 
 TIMEOUT: Final = 120.0  #: seconds without a byte of an answer

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from smartcrawl.index.vectorstore.api import AbsentError, VectorStoreApi
-from smartcrawl.index.vectorstore.patience import StorePatience
 from smartcrawl.index.vectorstore.ports import ListedFile
 from smartcrawl.model.exceptions import PushError
+from smartcrawl.model.patience import AwayError, Patience
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 
 _T = TypeVar("_T")
+
+
+def vector_store_patience(
+    options: VectorStoreOptions,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Patience:
+    """Return the patience for a store; an outage that takes too long is a PushError."""
+    host = options.destination
+
+    def spent(failure: AwayError, _: float) -> PushError:
+        return PushError(f"{host} takes no files now ({failure}): the next push goes on from here")
+
+    return Patience(options.away, host, spent, clock=clock, sleep=sleep)
 
 
 class StoreAsking:
@@ -27,14 +42,9 @@ class StoreAsking:
         is_ending: Callable[[], bool],
     ) -> None:
         """``clock`` measures seconds, ``sleep`` waits for as many."""
-        self.api, self.options, self.clock, self.sleep = api, options, clock, sleep
+        self.api, self.options, self.clock = api, options, clock
         self._is_ending = is_ending
-        self.patience = self.new_patience()
-
-    def new_patience(self) -> StorePatience:
-        """Return the patience of an outage of its own."""
-        options = self.options
-        return StorePatience(options.destination, options.away, self.clock, self.sleep)
+        self.patience = vector_store_patience(options, clock, sleep)
 
     def ask(self, request: Callable[[], _T]) -> _T:
         """Return the answer to a request that may be repeated.
@@ -43,7 +53,7 @@ class StoreAsking:
             PushError: the server is away for too long, or the process ends.
         """
         self.check_ending()
-        return self.patience.asked(request)
+        return self.patience.ask(request)
 
     def check_ending(self) -> None:
         """Check that the push may go on.

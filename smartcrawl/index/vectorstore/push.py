@@ -25,7 +25,6 @@ from enum import Enum, auto
 from functools import partial
 from typing import Final, NamedTuple
 
-from smartcrawl.index.outage import AwayError
 from smartcrawl.index.vectorstore.api import AbsentError, RefusedError, VectorStoreApi
 from smartcrawl.index.vectorstore.asking import StoreAsking
 from smartcrawl.index.vectorstore.ports import (
@@ -49,6 +48,7 @@ from smartcrawl.index.vectorstore.reading import (
 )
 from smartcrawl.index.vectorstore.rows import StoreRows, vector_store_files, vector_store_number
 from smartcrawl.model.exceptions import PushError
+from smartcrawl.model.patience import AwayError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 
@@ -164,7 +164,7 @@ class Giving:
                 if not failure.was_refused:
                     file = self._rows.intend(item)
             except RefusedError as error:
-                self._asking.patience.end_outage()
+                self._asking.patience.over()
                 why = f"the server refuses it: {error}"
                 self._items.note_refused(file.version, why)
                 self._rows.drop([file])
@@ -176,7 +176,7 @@ class Giving:
                     " VECTOR_STORE_URL"
                 ) from None
             else:
-                self._asking.patience.end_outage()
+                self._asking.patience.over()
                 self._pushed.uploaded += 1
                 return self._rows.note_upload(file, found)
             self._asking.check_ending()
@@ -208,7 +208,8 @@ class Giving:
     def _listed(self, begun: _Attachment) -> ListedFile:
         id_, given = begun.file.file or "", self._attributes(begun.file)
         request, at = begun.answer.result, begun.at
-        patience = self._asking.new_patience()  # the server may answer everything else
+        # The server may answer everything else.
+        patience = self._asking.patience.at_most(self._asking.options.away)
         while True:
             try:
                 return request()

@@ -21,6 +21,7 @@ from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
 from smartcrawl.model.exceptions import CommitsLostError
+from smartcrawl.model.patience import HURRY, Patience
 from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.transactions import READING, WRITING
 
@@ -122,7 +123,6 @@ def split_insert_statement(statement: str) -> tuple[str, str, str] | None:
 _T = TypeVar("_T")
 
 PATIENCE: Final = 60.0  #: seconds that a server may be unreachable
-HURRY: Final = 5.0  #: seconds that it may be unreachable once the process is to end
 _SLOW: Final = 1.0  #: seconds of a try to connect that is not repeated by each connection
 _SLICE: Final = 0.5  #: seconds of sleep after which ``hurry`` is noticed
 _PAUSE: Final = 0.2  #: seconds before the second try; the pauses double
@@ -177,23 +177,13 @@ class ConnectionLostError(Exception):
     """The open transaction is lost, and the database contains nothing of it."""
 
 
-class Outage:
-    """The time for which a process waits for a server that is away: one for all connections."""
+class Outage(Patience):
+    """The patience of a process for its database: one for all connections (ADR 117)."""
 
     def __init__(self, patience: float) -> None:
         """``patience``: seconds for which all work together waits."""
-        self._patience = patience
-        self._since: float | None = None  #: first failure, while the server is away
-        self._hurried: float | None = None  #: when a signal ended the process
+        super().__init__(patience, "PostgreSQL", lambda failure, _: failure, step=_SLICE)
         self._slow: tuple[float, psycopg.OperationalError] | None = None  #: see ``slow``
-
-    def hurry(self) -> None:
-        """Wait for some seconds more at most; may be called in a signal handler."""
-        self._hurried = time.monotonic()
-
-    def over(self) -> None:
-        """Note that the server answered."""
-        self._since = self._slow = None
 
     def slow(self, error: psycopg.OperationalError) -> None:
         """Note a failure that took long, as of a machine that does not answer at all."""
@@ -202,20 +192,13 @@ class Outage:
     def failed(self, began: float, pause: float) -> bool:
         """Note a failure of work that ``began``; return whether it may be tried after ``pause``."""
         now = time.monotonic()
-        self._since = now if self._since is None else self._since
-        return now + pause <= min(began, self._since) + self._patience and self._has_time(
-            now + pause
-        )
+        since = min(began, now - self.begun())
+        return now + pause <= min(since + self.most, self.end)
 
-    def _has_time(self, now: float) -> bool:
-        return self._hurried is None or now <= self._hurried + HURRY
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether nothing waits for the server any more."""
-        now = time.monotonic()
-        since = self._since
-        return since is not None and (now > since + self._patience or not self._has_time(now))
+    def over(self) -> None:
+        """Note that the server answered."""
+        super().over()
+        self._slow = None
 
     @property
     def fresh_error(self) -> psycopg.OperationalError | None:
@@ -224,12 +207,6 @@ class Outage:
             return None
         at, error = self._slow
         return error if time.monotonic() - at < HURRY else None
-
-    def rest(self, seconds: float) -> None:
-        """Sleep, and wake up soon after ``hurry``."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and self._has_time(time.monotonic()):
-            time.sleep(min(left, _SLICE))
 
 
 class CommitLedger:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import islice
@@ -296,10 +295,10 @@ class DomainAudit:
             RefusedError,
             VectorStoreApi,
         )
-        from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
+        from smartcrawl.index.vectorstore.asking import vector_store_patience  # noqa: PLC0415
         from smartcrawl.index.vectorstore.reading import vector_store_pages  # noqa: PLC0415
 
-        patience = StorePatience(store.destination, store.away, time.monotonic, time.sleep)
+        patience = vector_store_patience(store)
         with ExitStack() as stack:
             api = stack.enter_context(closing(VectorStoreApi(store, key)))
             sides = []
@@ -308,7 +307,7 @@ class DomainAudit:
                 sides.append(stack.enter_context(closing(side)))
                 side.expect()
             try:
-                for page in vector_store_pages(patience.asked, api):
+                for page in vector_store_pages(patience.ask, api):
                     for side in sides:
                         side.find(page)
             except AbsentError:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from smartcrawl.model.exceptions import PushError, RunHeldError, SmartcrawlError, SourceError
 from smartcrawl.model.options import Options
+from smartcrawl.model.patience import AwayError
 from smartcrawl.model.vector_store_options import VectorStoreOptions, vector_store_id_option
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.library.embedding import (
@@ -96,10 +97,10 @@ def _made(domain: Domain, server: VectorStoreOptions, database: Database) -> str
         RefusedError,
         VectorStoreApi,
     )
-    from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
+    from smartcrawl.index.vectorstore.asking import vector_store_patience  # noqa: PLC0415
 
     name = domain.vector_store_name or domain.domain_id
-    patience = StorePatience(server.destination, server.away, time.monotonic, time.sleep)
+    patience = vector_store_patience(server)
     with closing(database.open()) as connection, closing(VectorStoreApi(server, key)) as api:
         intent, store = domain_store_row(connection, domain.domain_id, server.url)
         is_new = not intent
@@ -108,7 +109,7 @@ def _made(domain: Domain, server: VectorStoreOptions, database: Database) -> str
             intend_domain_store_row(connection, domain.domain_id, server.url, intent)
         if store is None:
             try:
-                store = patience.asked(_request(api, name, domain.domain_id, intent, is_new=is_new))
+                store = patience.ask(_request(api, name, domain.domain_id, intent, is_new=is_new))
             except (AbsentError, RefusedError) as error:
                 raise PushError(
                     f"{server.destination} makes no vector store '{name}' ({error}): set"
@@ -157,7 +158,6 @@ def run_domain_store_is_gone(
         key = run_push_key(store, environment)
     except SmartcrawlError:
         return False
-    from smartcrawl.index.outage import AwayError  # noqa: PLC0415  # as below
     from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415
         AbsentError,
         RefusedError,
@@ -195,13 +195,13 @@ def run_attached_file_ids(
         RefusedError,
         VectorStoreApi,
     )
-    from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
+    from smartcrawl.index.vectorstore.asking import vector_store_patience  # noqa: PLC0415
     from smartcrawl.index.vectorstore.reading import vector_store_pages  # noqa: PLC0415
 
-    patience = StorePatience(store.destination, store.away, time.monotonic, time.sleep)
+    patience = vector_store_patience(store)
     with closing(VectorStoreApi(store, key)) as api:
         try:
-            return {file.id for page in vector_store_pages(patience.asked, api) for file in page}
+            return {file.id for page in vector_store_pages(patience.ask, api) for file in page}
         except AbsentError as error:
             raise StoreAbsentError(
                 f"{store.destination} has no vector store {store.store} ({error}): nothing was"
