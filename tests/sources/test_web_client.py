@@ -195,3 +195,18 @@ def test_a_connection_has_seconds_of_its_own(monkeypatch):
     client = WebClient(None, connect_seconds=0.05)
     with pytest.raises(UnconnectedError, match=r"no connection \(timed out\)"):
         client.ask_now("http://127.0.0.1/", {}, most=9, seconds=5)
+
+
+def test_a_certificate_has_the_name_of_a_host_without_its_last_point(monkeypatch):
+    Names(monkeypatch, "127.0.0.1")
+    names = []
+
+    async def open_connection(*_, server_hostname, **__):
+        names.append(server_hostname)
+        raise ConnectionRefusedError(111, "no")
+
+    monkeypatch.setattr(web_client.asyncio, "open_connection", open_connection)
+    for url in ("https://one.example./", "http://one.example./"):
+        with pytest.raises(UnconnectedError):
+            WebClient(None).ask_now(url, {}, most=9, seconds=5)
+    assert names == ["one.example", None]

@@ -216,8 +216,17 @@ def test_a_proxy_that_refuses_is_named_without_its_password(peer, proxy, tmp_pat
 
 def test_a_proxy_is_no_way_around_the_guard(peer, proxy):
     client = api(peer.api, proxy=way(proxy), guard=ConnectionGuard())
-    assert "address not allowed: loopback" in refusal(client)
+    said = refusal(client)
+    assert said.startswith("127.0.0.1: address not allowed: loopback (127.0.0.1): permit its ")
     assert proxy.log == []
+
+
+def test_a_name_that_is_not_found_leads_to_the_place_that_has_it(peer):
+    assert refusal(api("http://nothing.invalid/api")).endswith(": check GITHUB_API_URL")
+    away = Proxy("nothing.invalid", 3128)
+    said = refusal(api(peer.api, proxy=away))
+    assert said.startswith("nothing.invalid cannot be resolved (")
+    assert said.endswith(": check the proxy of the environment")
 
 
 def test_the_proxy_is_that_of_pages_of_the_web():
