@@ -157,7 +157,7 @@ class RobotsMiddleware:
             raise _DisallowedError(f"disallowed by {rules.origin}/robots.txt")
         if page is not None and self._run is not None:
             self._run.turns.give_back(page)
-            raise _TurnSpentError(f"its turn was spent on {rules.origin}/robots.txt")
+            raise _TurnSpentError(f"{rules.origin}/robots.txt used up the request of this page")
         return None
 
     def _concerns(self, request: Request) -> bool:
@@ -278,7 +278,7 @@ class HostMiddleware:
         if seconds is not None:
             self._run.hosts.asks_for_time(request.url, seconds)
         if seconds and seconds <= self._most:
-            logger.info("%s asks to be left alone for %d s", host, seconds)
+            logger.info("%s asked for a pause of %d s", host, seconds)
             self._gate.pause(host, seconds, now)
 
     def process_exception(self, request: Request, exception: Exception) -> None:

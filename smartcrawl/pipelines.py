@@ -78,7 +78,7 @@ class ExtractPipeline(VisitPipeline):
         except GivenUpError as error:
             raise DropItem(str(error), log_level="DEBUG") from error
         if found is None:
-            raise DropItem("the page is not there under this spelling either", log_level="DEBUG")
+            raise DropItem("the page does not exist under this spelling either", log_level="DEBUG")
         if isinstance(found, NextRequest):
             self._ask(item, found)
         return found
@@ -92,7 +92,7 @@ class ExtractPipeline(VisitPipeline):
         if found.cookie:
             request.headers["Cookie"] = found.cookie.encode("latin-1")
         self.crawler.engine.crawl(request)
-        raise DropItem(f"another spelling is asked: {found.url}", log_level="DEBUG")
+        raise DropItem(f"another spelling is requested: {found.url}", log_level="DEBUG")
 
     async def close_spider(self) -> None:
         """End the processes that read documents."""

@@ -89,7 +89,7 @@ class OrderWatch:
                 order = run_order_row(self._connection, self._run.opened.no)
         except RegistryError as error:
             if not self._away:
-                logger.info("orders to this run wait until the registry answers: %s", error)
+                logger.info("orders to this run wait until the registry can be read: %s", error)
             self._away = True
             self._close()
             if self._run.registry.database.is_given_up and not self._loop.is_closed():
@@ -159,7 +159,7 @@ class RunControl:
     def _halted(self, order: RunOrder) -> str:
         """Send nothing more; return the reason for the end of the spider."""
         run, reason = self._run, ORDER_REASONS[order]
-        logger.warning("run %d of %s is %s by order", run.opened.no, run.source.name, reason)
+        logger.warning("run %d of %s is %s, as requested", run.opened.no, run.source.name, reason)
         run.halt.order = order
         return reason
 
@@ -187,7 +187,7 @@ class RunControl:
 
     def _drop(self) -> None:
         """Give up all that is under way."""
-        logger.info("what is still on its way is given up; its pages stay pending")
+        logger.info("requests still in flight are dropped; their pages stay pending")
         self._run.halt.drop()
 
     def closed(self) -> None:
@@ -204,5 +204,5 @@ class RunControl:
 def _refuse_queue(slot: Slot) -> None:
     while slot.queue:
         request, answer = slot.queue.popleft()
-        error = HaltedRequestError(f"{request.url} is not asked: the run ends")
+        error = HaltedRequestError(f"{request.url} is not requested: the run is ending")
         answer.errback(Failure(error))  # type: ignore[no-untyped-call]

@@ -112,7 +112,11 @@ class EditSubmitter:
         self._run.ending.settle_collapsed(now)
         if count := len(self._run.collapses.accepted):
             pages = "1 page" if count == 1 else f"{count} pages"
-            logger.info("%s shrank to less than a tenth, or got one text: taken as edits", pages)
+            logger.info(
+                "%s shrank to less than a tenth of their text, or share one new text; taken "
+                "as edits",
+                pages,
+            )
             self._task = asyncio.ensure_future(self._work())
             self._task.add_done_callback(self._done)
             raise DontCloseSpider
@@ -132,7 +136,7 @@ class EditSubmitter:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("committing edits failed: %s", error, exc_info=error)
+            logger.error("saving edits failed: %s", error, exc_info=error)
         wake_engine(self._crawler)
 
     def stop(self) -> None:
@@ -227,9 +231,9 @@ class RunLifecycle:
         """Log the beginning of the run, and an interrupted run that was closed."""
         run = self._run
         if run.opened.interrupted is not None:
-            resume = f" ({program_argument('resume')} would have gone on with it)"
+            resume = f" ({program_argument('resume')} would have continued it)"
             logger.warning(
-                "run %d of %s was interrupted and is closed now; this is a new run%s",
+                "run %d of %s was interrupted and is now closed; this is a new run%s",
                 run.opened.interrupted,
                 run.source.name,
                 "" if run.library is not None else resume,  # its commands have no such argument
@@ -245,7 +249,7 @@ class RunLifecycle:
         self._collection.enter_context(rare_garbage_collection())
         self._signals.enter_context(hurrying_at_signals(run.registry.database.hurry))
         if run.opened.over:
-            logger.warning("nothing is asked: %s", _over_words(run))
+            logger.warning("nothing is requested: %s", _over_words(run))
             return
         log_embedding_at_crawler_start(run.options)
         drop_embedding_at_crawler_end(self._crawler, run)
@@ -331,7 +335,7 @@ class RunLifecycle:
             self._collection.close()
             self._signals.close()
         if stale := run.batches.progress.stale:
-            logger.warning("visits that came too late and were dropped: %d", stale)
+            logger.warning("visits dropped because they came after the run had ended: %d", stale)
 
 
 def _over_words(run: Run) -> str:
@@ -340,9 +344,9 @@ def _over_words(run: Run) -> str:
     match run.opened.order:
         case RunOrder.PAUSE:
             resume = program_argument("resume")
-            return f"run {no} of {name}, of the job {job}, is paused; {resume} goes on with it"
+            return f"run {no} of {name} (job {job}) is paused; continue with {resume}"
         case RunOrder.CANCEL:
-            why = f"run {no} of {name}, of the job {job}, was cancelled"
+            why = f"run {no} of {name} (job {job}) was cancelled"
         case None:
-            why = f"the job {job} is over, it was run {no} of {name}"
-    return f"{why}; another name begins a new run"
+            why = f"job {job} has ended; it was run {no} of {name}"
+    return f"{why}; to start a new run, give another job name"

@@ -316,7 +316,7 @@ class ListingFeed:
             for note in listing.notes:
                 logger.warning("%s", note)
         for problem in listing.problems:
-            logger.warning("not listed: %s", problem)
+            logger.warning("cannot be listed: %s", problem)
         if listing.skipped:
             counts = ", ".join(f"{count} {what}" for what, count in listing.skipped.most_common())
             logger.info("left out of %s: %s", self._root, counts)

@@ -53,7 +53,7 @@ def deployed_egg(home: Path, path: Sequence[str], version: str | None) -> Deploy
     name = f"smartcrawl {smartcrawl.__version__}"
     eggs = [place for place in path if place.endswith(".egg") and os.path.isfile(place)]
     if not eggs:
-        return DeployedEgg(f"scrapyd runs {name} of {home}, and no egg of it", is_hidden=True)
+        return DeployedEgg(f"scrapyd runs {name} from {home}, not from an egg", is_hidden=True)
     egg = Path(eggs[-1])
     deployed = f"version {version or egg.stem}"
     if egg == home:

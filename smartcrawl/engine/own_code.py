@@ -81,4 +81,4 @@ class OwnCodeErrors:
         self.settle()
         for place, count in self._counts.most_common():
             times = "once" if count == 1 else f"{count:,} times"
-            logger.error("code of your own failed %s: %s", times, place)
+            logger.error("your own code failed %s: %s", times, place)

@@ -79,9 +79,9 @@ def feed_refusal(spider: type, settings: BaseSettings) -> str | None:
         return None
     program = program_name()
     return (
-        f"pages go to the registry, not to a feed: leave out -o, -O and FEEDS (-s FEEDS={{}});"
-        f" to export them: {program} export --source NAME --format jsonl --output FILE, or their"
-        f" records: {program} registry --format jsonl --output FILE"
+        "pages are stored in the registry, not in a feed: leave out -o, -O and FEEDS (-s "
+        f"FEEDS={{}}). To export them: {program} export --source NAME --format jsonl "
+        f"--output FILE, or their records: {program} registry --format jsonl --output FILE"
     )
 
 
@@ -93,9 +93,9 @@ def overwritten_feed(settings: BaseSettings) -> str | None:
     for place, options in settings.getdict("FEEDS").items():
         if options.get("overwrite") and "%(" not in str(place):
             return (
-                f"several sources are crawled, and each would overwrite the items in {place}: name"
-                f" one source ({program_argument('source', 'NAME')}), or a file for each, such as"
-                " items-%(source)s.jsonl"
+                "several sources would be crawled, and each would overwrite the items in "
+                f"{place}: give one source ({program_argument('source', 'NAME')}), or a "
+                "file for each, such as items-%(source)s.jsonl"
             )
     return None
 
@@ -131,6 +131,6 @@ class HttpAuth(HttpAuthMiddleware):
             return super().from_crawler(crawler)
         except ValueError as error:  # that of Scrapy names a value that only Python can give
             raise SettingError(
-                "HTTPAUTH_DOMAIN is not set, so nothing says which hosts may get HTTPAUTH_USER and"
-                " HTTPAUTH_PASS: set it to their domain, such as HTTPAUTH_DOMAIN=example.com"
+                "HTTPAUTH_USER and HTTPAUTH_PASS need HTTPAUTH_DOMAIN, the domain that "
+                "may receive them: set it, such as HTTPAUTH_DOMAIN=example.com"
             ) from error

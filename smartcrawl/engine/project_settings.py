@@ -31,8 +31,8 @@ _PRIORITY: Final = "addon"
 _ASYNCIO: Final = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 #: Why a crawl is refused that another reactor, or none, would drive.
 REACTOR_REFUSAL: Final = (
-    "spiders that crawl sources need the reactor of asyncio: leave TWISTED_REACTOR,"
-    " TWISTED_REACTOR_ENABLED and FORCE_CRAWLER_PROCESS out of the settings"
+    "this spider needs the asyncio reactor: leave TWISTED_REACTOR, "
+    "TWISTED_REACTOR_ENABLED and FORCE_CRAWLER_PROCESS out of the settings"
 )
 _ADDON: Final = "smartcrawl.addon.Smartcrawl"
 _OF_A_CRAWL: Final = "smartcrawl.middlewares.AddressMiddleware"  #: one that each crawl has
@@ -90,17 +90,17 @@ def check_project_settings(spider: str, settings: BaseSettings) -> None:
     }
     if not own and _ADDON not in addons:
         raise SettingError(
-            f"the spider {spider} needs the add-on of smartcrawl, which this project has not: add"
-            f' ADDONS = {{"{_ADDON}": 100}} to its settings; docs/operations.md has all three'
-            " settings of a project of your own"
+            f"the spider {spider} needs the smartcrawl add-on, which is missing in this "
+            f'project: add ADDONS = {{"{_ADDON}": 100}} to its settings; '
+            "docs/operations.md has all three settings of a project of your own"
         )
     is_given = (settings.getpriority("SCHEDULER") or 0) > SETTINGS_PRIORITIES[_PRIORITY]
     if is_given and not _is_scheduler_of_numbers(given):
         raise SettingError(
-            f"SCHEDULER is {_path(given)!r}, and the pages of the spider {spider} come from that"
-            " of smartcrawl: leave SCHEDULER out of the settings of the project, or give this"
-            f' spider its own with custom_settings = {{"SCHEDULER": "{module.SCHEDULER}"}} or'
-            f" -s SCHEDULER={module.SCHEDULER}"
+            f"SCHEDULER is {_path(given)!r}, but the spider {spider} needs the scheduler "
+            "of smartcrawl: leave SCHEDULER out of the settings of the project, or give "
+            f'this spider its own with custom_settings = {{"SCHEDULER": '
+            f'"{module.SCHEDULER}"}} or -s SCHEDULER={module.SCHEDULER}'
         )
 
 

@@ -53,7 +53,7 @@ class ReExtraction:
         extractions = self._run.extractions
         if self._task is None and len(extractions.again):
             logger.info(
-                "the configuration changed: %d pages are extracted again from their snapshots",
+                "the configuration changed; %d pages are extracted again from their snapshots",
                 len(extractions.again),
             )
             extractions.under_way = True

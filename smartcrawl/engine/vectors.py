@@ -41,14 +41,14 @@ def log_embedding_at_crawler_start(options: Options) -> None:
     store = options.vector_store
     if store is not None:
         logger.info(
-            "the text of new and changed pages goes to %s, vector store %s, after the run",
+            "after the run, the text of new and changed pages will be sent to %s, vector store %s",
             store.destination,
             store.store,
         )
     embedder = options.embedder
     if embedder is not None and embedder.name not in ON_THIS_MACHINE:
         logger.info(
-            "the text of new and changed pages goes to %s, for its model %s",
+            "the text of new and changed pages is sent to %s, model %s",
             embedder.destination,
             embedder.model,
         )
@@ -72,7 +72,7 @@ async def pay_debts_at_crawler_end(crawler: Crawler, run: Run) -> None:
         with run.registry.database.translated("write"):
             paid, refused = await asyncio.to_thread(_pay, run, lambda: not crawler.crawling)
     except (RegistryError, RunHeldError, SinkError) as error:
-        logger.error("vectors are owed: %s", error)
+        logger.error("some vectors are missing: %s", error)
         return
     crawler.stats.set_value("embedding/owed", paid.owed)
     if paid.error is not None:
@@ -92,10 +92,10 @@ def _log_refused(refused: Sequence[RefusedChunks], run: Run) -> None:
     embedder = run.batches.embedder
     level, again = logging.INFO, ""
     if embedder is not None and embedder.destination is not None:
-        level, again = logging.WARNING, f"; {program_name()} embed --refused asks again"
+        level, again = logging.WARNING, f"; to try again: {program_name()} embed --refused"
     logger.log(
         level,
-        "%s refused by the embedder, without a vector (%s)%s",
+        "%s refused by the embedder, so without a vector (%s)%s",
         report_noun(sum(one.number for one in refused), "chunk"),
         refused_reasons_text([one.reason for one in refused]),
         again,
@@ -139,7 +139,7 @@ async def _drop_leftovers_at_crawler_end(crawler: Crawler, run: Run) -> None:
         with run.registry.database.translated("write"):
             await asyncio.to_thread(_drop_leftovers, run, lambda: not crawler.crawling)
     except (RegistryError, RunHeldError, SinkError) as error:
-        logger.warning("unused vectors stay for now: %s", error)
+        logger.warning("unused vectors could not be removed yet: %s", error)
 
 
 def _drop_leftovers(run: Run, is_ending: Callable[[], bool]) -> None:

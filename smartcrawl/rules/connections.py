@@ -150,7 +150,7 @@ class ConnectionGuard:
         >>> guard.permit("docs.example", 443)
         >>> guard.hold("docs.example", SeedReach.PUBLIC)
         >>> guard.reach_refusal(["10.0.0.1"], host="docs.example", port=443)
-        'address not allowed: private (10.0.0.1), and docs.example was public at its first crawl'
+        'address not allowed: private (10.0.0.1), but docs.example was public at its first crawl'
 
         Source: ATT-6, ATT-65; ADR 123.
         """
@@ -163,9 +163,9 @@ class ConnectionGuard:
             if purpose is None or _are_within(_forms(address), self._networks):
                 continue
             if reach is SeedReach.PUBLIC:
-                return f"{_refused(purpose, address)}, and {name} was public at its first crawl"
+                return f"{_refused(purpose, address)}, but {name} was public at its first crawl"
             if None in purposes.values():
-                return f"{_refused(purpose, address)}, and {name} has a public address, too"
+                return f"{_refused(purpose, address)}, but {name} has a public address, too"
         return None
 
     def learn(self, addresses: Sequence[str], *, host: str) -> SeedReach | None:
@@ -251,7 +251,7 @@ def connection_remedy(refusal: str, host: str) -> str | None:
     >>> connection_remedy("address not allowed: private (10.2.0.1)", "x.example")
     'permit its network with ALLOW_NETWORKS'
     >>> connection_remedy("address not allowed: link-local (169.254.1.1)", "x.example")
-    'no name may lead to a link-local address'
+    'no host name may lead to a link-local address'
     """
     if refusal.startswith("port "):
         return "permit it with ALLOW_PORTS"
@@ -260,13 +260,13 @@ def connection_remedy(refusal: str, host: str) -> str | None:
     purpose, _, rest = refusal.removeprefix(_NOT_ALLOWED).partition(" (")
     forms = _forms(rest.partition(")")[0])
     if not forms:
-        return "no metadata service is asked by its name" if purpose == METADATA else None
+        return "metadata services are never requested by name" if purpose == METADATA else None
     is_literal = literal_connection_address(bare_connection_host(host)) is not None
     if any(form.is_link_local for form in forms) and not is_literal:
-        return "no name may lead to a link-local address"
+        return "no host name may lead to a link-local address"
     if purpose == METADATA:
         entry = next(str(n) for n in map(ip_network, forms) if _is_within_metadata(n))
-        return f"a metadata service gives credentials; only ALLOW_NETWORKS={entry} opens it"
+        return f"a metadata service hands out credentials; only ALLOW_NETWORKS={entry} permits it"
     return "permit its network with ALLOW_NETWORKS"
 
 

@@ -128,16 +128,16 @@ def reason_against_http_validators(etag: str | None, last_modified: str | None) 
     """Return why no validator of a server is believed; None if one is, or if there is none.
 
     >>> reason_against_http_validators('"1-264"', "Thu, 01 Jan 1970 00:00:01 GMT")
-    'its server gave a date before 1990, and an ETag of that time: both hide edits'
+    'its server sent a date before 1990 and an ETag made from it; both hide edits'
     >>> reason_against_http_validators(None, "Thu, 01 Jan 1970 00:00:01 GMT")
-    'its server gave a date before 1990, which hides edits'
+    'its server sent a date before 1990, which hides edits'
     >>> reason_against_http_validators('"v7"', "Thu, 01 Jan 1970 00:00:01 GMT")
     """
     if last_modified is None or http_validators_believed(etag, last_modified) != (None, None):
         return None
     if etag is None:
-        return "its server gave a date before 1990, which hides edits"
-    return "its server gave a date before 1990, and an ETag of that time: both hide edits"
+        return "its server sent a date before 1990, which hides edits"
+    return "its server sent a date before 1990 and an ETag made from it; both hide edits"
 
 
 def http_validators_kept(

@@ -170,15 +170,15 @@ _MESSAGES: Final[Mapping[Trap, str]] = {
     Trap.PATH_TOO_DEEP: f"more than {MAX_SEGMENTS} path segments{_LEAVE_OUT}",
     Trap.QUERY_REPEAT: f"the same parameter, or the address in itself, more than {MAX_REPEATS}"
     f" times, or more than {MAX_PARAMETERS} parameters{_LEAVE_OUT}",
-    Trap.CALENDAR: f"a day of a calendar before {FIRST_YEAR} or more than {MAX_YEARS_AHEAD} years"
-    f" ahead{_LEAVE_OUT}",
-    Trap.SESSION_ID: "the same page under many session ids; name their parameter in"
-    " TRACKING_PARAM_NAMES, or add a pattern to excluded_patterns",
-    Trap.HOST_BUDGET: "more addresses of this host than are allowed; raise HOST_URL_BUDGET, or"
-    " leave parts of the site out with excluded_patterns",
-    Trap.TOO_MANY_HOSTS: "more hosts than are allowed; raise MAX_HOSTS, or name the hosts that"
-    " belong to the source in allowed_domains",
-    Trap.URL_TOO_LONG: f"more than {MAX_LENGTH:,} characters, which few servers take",
+    Trap.CALENDAR: f"a calendar day before {FIRST_YEAR} or more than {MAX_YEARS_AHEAD} "
+    f"years ahead{_LEAVE_OUT}",
+    Trap.SESSION_ID: "the same page under many session ids; add their parameter to "
+    "TRACKING_PARAM_NAMES, or a pattern to excluded_patterns",
+    Trap.HOST_BUDGET: "more addresses of this host than HOST_URL_BUDGET allows; raise "
+    "it, or leave parts of the site out with excluded_patterns",
+    Trap.TOO_MANY_HOSTS: "more hosts than MAX_HOSTS allows; raise it, or list the hosts "
+    "of the source in allowed_domains",
+    Trap.URL_TOO_LONG: f"longer than {MAX_LENGTH:,} characters, which few servers accept",
 }
 
 

@@ -222,40 +222,40 @@ class Trust:
         """Return a message for each validator of the host that is not believed.
 
         >>> Trust(etags=40, frozen=2).distrust_reasons()
-        ['its ETags are frozen: 2 of 40 pages had changed under the same one']
+        ['its ETags are frozen: 2 of 40 pages changed but kept theirs']
         """
         found = []
         if _many(self.frozen, self.etags):
             found.append(
-                f"its ETags are frozen: {self.frozen} of {self.etags} pages had changed under the"
-                " same one"
+                f"its ETags are frozen: {self.frozen} of {self.etags} pages changed but kept theirs"
             )
         if self.rotates:
             found.append(
-                f"its ETags rotate: {self.rotated} of {self.repeated} unchanged pages came with"
-                " another one twice in a row"
+                f"its ETags rotate: {self.rotated} of {self.repeated} unchanged pages got "
+                "a new one twice in a row"
             )
         if self.misses_coded_etags:
             found.append(
-                f"its coded ETags bring no 304: {self.unheard} unchanged pages were asked for them"
-                " in both spellings"
+                f"its ETags of compressed pages bring no 304: {self.unheard} unchanged "
+                "pages were requested with both spellings"
             )
         if self.misses_plain_etags and self.honoured:
             found.append(
-                f"its ETags bring no 304: {self.plain_unheard} unchanged pages were asked for them"
+                f"its ETags bring no 304: {self.plain_unheard} unchanged pages were "
+                "requested with them"
             )
         if _many(self.false_dates, self.dates):
             found.append(
-                f"its dates are false: {self.false_dates} of {self.dates} pages had changed under"
-                " the same one"
+                f"its dates are wrong: {self.false_dates} of {self.dates} pages changed "
+                "but kept theirs"
             )
         if self.contradicts:
             found.append(
-                f"its 304s contradict themselves: {self.contradictory} of {self._verified} named"
-                " another version than the one that was asked about"
+                f"its 304 responses contradict themselves: {self.contradictory} of "
+                f"{self._verified} named another version than the one requested"
             )
         if self.ignores_conditions:
-            found.append("it answers 200 where nothing changed")
+            found.append("it returns 200 although nothing changed")
         return found
 
 

@@ -97,10 +97,10 @@ _HINT: Final = _hint()
 
 BLANK: Final = b"\0\t\n\f\r "  #: bytes of an empty body
 
-_EMPTY: Final = "status 200 with an empty body: the stored page stays"
+_EMPTY: Final = "status 200 with an empty body; the stored page stays"
 _GARBLED: Final = (
-    "the body is binary, and its Content-Type is that of a text: is it packed without a"
-    " Content-Encoding, or twice?"
+    "the body is binary although its Content-Type is text: is it compressed twice, or "
+    "without a Content-Encoding?"
 )
 
 

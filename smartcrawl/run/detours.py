@@ -201,5 +201,5 @@ class Detours:
     @staticmethod
     def _fail(visit: Visit, target: str, *, with_cookies: bool) -> None:
         visit.answer.location = None
-        tried = ", although the cookies that it set were sent back" if with_cookies else ""
-        visit.fail(Fault.REDIRECT_LOOP, f"redirected to itself in a circle{tried}: {target}")
+        tried = ", although its cookies were sent back" if with_cookies else ""
+        visit.fail(Fault.REDIRECT_LOOP, f"redirects in a circle{tried}: {target}")

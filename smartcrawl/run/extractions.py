@@ -120,8 +120,8 @@ class ExtractionPlan:
         if not self._unread_logged:
             self._unread_logged = True
             logger.warning(
-                "a snapshot could not be read: %s; its page stays as it is for now, and the next"
-                " run reads it, or fetches the page whole where the snapshots are still away",
+                "a snapshot could not be read: %s. Its page stays as it is; the next run "
+                "reads it again, or downloads the page if the snapshots are still away",
                 why,
             )
         if self._stored_pages.store_failed:

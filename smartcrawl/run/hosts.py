@@ -398,7 +398,8 @@ class Strays:
         if self._connections[origin] == _MOST:
             self._suspect.add(origin)
             logger.info(
-                "%s sends answers that no request asked for: one request a connection from now on",
+                "%s sends responses to requests that were never made; from now on each "
+                "connection carries one request",
                 origin,
             )
 

@@ -110,9 +110,9 @@ def library_run_shortfall(
     counted = f"{shortfall:,} items" if shortfall != 1 else "1 item"
     if accepted is not None and shortfall > accepted:
         note = (
-            f"{root} is trimmed: it counts {counted} more than it lists, and {accepted:,} were"
-            " accepted; no removal is carried out: give the app the right to read all items, or"
-            " approve the removals"
+            f"{root} is trimmed: it counts {counted} more than it lists, and {accepted:,} "
+            "were accepted; nothing is removed. Give the app the right to read all "
+            "items, or approve the removals"
         )
         found = Shortfall(accepted, trimmed_run=run, trimmed=shortfall)
         return JudgedShortfall(shortfall, note, found.stored(), is_counted=True)

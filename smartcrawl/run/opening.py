@@ -95,7 +95,7 @@ def _open(source: Source, options: Options, orders: Orders, now: int) -> Run:
     if options.redis is None:
         return Run.open(source, options, orders, now)
     if options.due_only and not orders.force:
-        logger.info("%s: this process alone asks for the pages that are due", source.name)
+        logger.info("%s: only this process requests the pages that are due", source.name)
         return Run.open(source, options, orders, now)
     # Imported only here: one worker alone does not need these 6 MiB.
     shared: Any = import_module("smartcrawl.run.shared.workers")
@@ -114,7 +114,7 @@ def _check_allowed_names(source: Source, orders: Orders) -> None:
         said = f"{program_argument('allow_private', name)}:"
         if source.of_job:
             raise SourceError(
-                f"{said} {source.name} is a job, whose private networks ALLOW_NETWORKS permits"
+                f"{said} {source.name} is a job; permit its private networks with ALLOW_NETWORKS"
             )
         if name not in hosts:
             known = ", ".join(sorted(hosts)) or "on no host"
@@ -132,11 +132,11 @@ def _open_alone(source: Source, options: Options, orders: Orders, now: int) -> R
     """
     if orders.job is not None:
         raise SourceError(
-            f"{program_argument('job', orders.job)}: one process lists {source.name}, so its"
-            " runs cannot be shared; leave the argument out"
+            f"{program_argument('job', orders.job)}: runs of {source.name} cannot be "
+            "shared, because one process lists it; leave the argument out"
         )
     if options.redis is not None:
-        logger.info("%s: this process alone lists it, REDIS_URL does not matter", source.name)
+        logger.info("%s: only this process lists it; REDIS_URL is not used", source.name)
     return Run.open(source, options, orders, now)
 
 
@@ -176,8 +176,8 @@ def files_source_of_run_arguments(options: Options, arguments: dict[str, Any]) -
     found = _listed_source(options, arguments, FILES, "root", ad_hoc_files_source)
     if found is None:
         raise SourceError(
-            f"nothing to crawl: give {program_argument('root', 'FOLDER')}, or declare a source of"
-            f" the kind files in {options.sources_file}"
+            f"nothing to crawl: give {program_argument('root', 'FOLDER')}, or declare a "
+            f"source of kind files in {options.sources_file}"
         )
     assert isinstance(found, FilesSource), "its kind was checked"
     return found
@@ -195,8 +195,9 @@ def github_source_of_run_arguments(options: Options, arguments: dict[str, Any]) 
     found = _listed_source(options, arguments, GITHUB, "url", ad_hoc_repository_source)
     if found is None:
         raise SourceError(
-            f"nothing to crawl: give {program_argument('url', 'https://github.com/OWNER/REPO')}, or"
-            f" declare a source of the kind github in {options.sources_file}"
+            "nothing to crawl: give "
+            f"{program_argument('url', 'https://github.com/OWNER/REPO')}, or declare a "
+            f"source of kind github in {options.sources_file}"
         )
     assert isinstance(found, GithubSource), "its kind was checked"
     if found.address.web != options.github.web:
@@ -276,8 +277,8 @@ def _named(options: Options, declared: DeclaredSources, name: str, kind: Kind) -
     source = run_source_named(options, declared, name)
     if source.traits.spider != kind.spider:
         raise SourceError(
-            f"{program_argument('source', name)}: it is of the kind {source.kind}, so the spider is"
-            f" {source.traits.spider} instead of {kind.spider}"
+            f"{program_argument('source', name)}: this source is of kind {source.kind}; "
+            f"use the spider {source.traits.spider}, not {kind.spider}"
         )
     return source
 

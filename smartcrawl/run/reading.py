@@ -316,7 +316,7 @@ class Reading:
         run, number = self._run, visit.page.no
         if run.links.may_follow(number, visit.redirects) and run.seeds.move(number, target):
             hosts = ", ".join(sorted(run.scope.hosts))
-            logger.warning("the seed moved to %s: the scope is now %s", target, hosts)
+            logger.warning("the seed redirects to %s, so the scope is now %s", target, hosts)
             self._scope_moved()
         if not run.links.follow_redirect(visit, target):
             most = run.options.redirects.followed
@@ -515,7 +515,7 @@ class Reading:
             pass  # an emptied file is news
         elif await self._is_soft_404(visit, document):
             visit.outcome = Outcome.SOFT_404
-            visit.error = "status 200 with the text that the host has for missing pages"
+            visit.error = "status 200 with the text that this host shows for missing pages"
         elif held and not run.forces(page) and (refusal := self._shield(visit, document)):
             if refusal[0] is Fault.COLLAPSED and run.collapses.undecided:
                 self._let_wait(visit, document)
@@ -536,7 +536,7 @@ class Reading:
         if run.seeds.is_seed(page.no):
             return None
         if is_sign_in_page(visit.answer.body or b"", title=document.title):
-            return "a login form at an address without a stored page: not indexed"
+            return "a login form, and no page is stored: not indexed"
         remembered = run.stored_pages.wall_hash(page)
         is_same = remembered is not None and remembered == visit.parsed.content_hash
         return WALL_OF_REDIRECTS if is_same else None
@@ -551,7 +551,7 @@ class Reading:
             text_length=length,
             held_text_length=before,
         ):
-            return Fault.LOGIN, "a login form instead of the page: the stored page stays"
+            return Fault.LOGIN, "a login form instead of the page; the stored page stays"
         found_so = page.state.error_count if page.state.http_status == Fault.COLLAPSED else 0
         collapsed = is_collapsed(text_length=length, held_text_length=before)
         accepted = self._accepts(page, found_so)
@@ -560,12 +560,15 @@ class Reading:
         repeated = self._replacements.is_repeated(visit, document, withheld=looks)
         was_refused = page.state.http_status == Fault.LOGIN
         if (repeated or was_refused) and self._became_sign_in(visit, document):
-            return Fault.LOGIN, "the login form of other pages instead of the page: it stays"
+            return (
+                Fault.LOGIN,
+                "the login form of other pages instead of the page; the stored page stays",
+            )
         if (collapsed or repeated) and not (
             accepted or pages.had_text(page.no, visit.parsed.text_hash)
         ):
             what = f"{length:,} of {before:,} characters remain" if collapsed else _REPEATED
-            return Fault.COLLAPSED, f"{what}: the stored page stays for now"
+            return Fault.COLLAPSED, f"{what}; the stored page stays for now"
         return None
 
     def _became_sign_in(self, visit: Visit, document: Document) -> bool:
@@ -639,7 +642,7 @@ def _judge_as_redirect(visit: Visit, target: str) -> None:
     _drop_body(visit)
     visit.refreshed = True
     visit.outcome, visit.http_status = Outcome.REDIRECT, REFRESHED
-    visit.error = f"redirected by a refresh to {redacted_text(target)}"[:1024]
+    visit.error = f"redirected by a meta refresh to {redacted_text(target)}"[:1024]
 
 
 def _drop_body(visit: Visit) -> None:

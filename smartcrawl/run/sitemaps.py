@@ -95,7 +95,7 @@ def _stays_in_force(run: Run, visit: Visit, stored: int) -> bool:
     visit.parsed.emptied = since or run.opened.no
     visit.answer.etag = visit.answer.last_modified = None
     visit.error = (
-        f"not indexed: an empty sitemap, whose {stored:,} stored addresses are followed until a"
-        " third complete run finds it empty"
+        f"not indexed: an empty sitemap; its {stored:,} stored addresses are still "
+        "followed until a third complete run finds it empty"
     )
     return True

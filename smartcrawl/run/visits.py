@@ -87,16 +87,17 @@ PASSING_FAULTS: Final = frozenset(
 )
 #: Messages, with the remedy where there is one.
 MESSAGES: Final = {
-    Fault.BAD_RESPONSE: "the answer is not HTTP: does the port belong to a web server?",
-    Fault.HEADERS_TOO_LARGE: "the headers of the answer are larger than 64 KiB",
+    Fault.BAD_RESPONSE: "the response is not HTTP: is this the port of a web server?",
+    Fault.HEADERS_TOO_LARGE: "the response headers are larger than 64 KiB",
     Fault.TOO_SLOW: "the body came more slowly than MIN_DOWNLOAD_RATE",
-    Fault.DNS: "its host name cannot be resolved: check the spelling and the name server",
+    Fault.DNS: "the host name cannot be resolved: check the spelling and the name server",
     Fault.REFUSED: "connection refused: is the server running, and is the port right?",
-    Fault.TIME_OUT: "no whole answer within DOWNLOAD_TIMEOUT",
+    Fault.TIME_OUT: "no complete response within DOWNLOAD_TIMEOUT",
     Fault.TRUNCATED: "the body ended before its announced length",
     Fault.TOO_LARGE: "the body is larger than DOWNLOAD_MAXSIZE",
-    Fault.TLS: "no secure connection: does the port speak TLS, or should the address begin with http://?",
-    Fault.RESET: "the connection broke before a whole answer came",
+    Fault.TLS: "no TLS connection: does the port speak TLS, or should the address begin "
+    "with http://?",
+    Fault.RESET: "the connection broke before the response was complete",
 }
 _PLAIN: Final = frozenset({Fault.BAD_RESPONSE, Fault.HEADERS_TOO_LARGE, Fault.TOO_SLOW})
 
@@ -136,9 +137,11 @@ def host_refusal(
     blocked = run.blocked_hosts
     if blocked and (host := url_host_key(url)) in blocked:
         again = f"{program_name()} hosts --unblock {host}"
-        return HostBlockedError(f"{host} is blocked; to ask it again: {again}")
+        return HostBlockedError(f"{host} is blocked; to unblock it: {again}")
     if gate.down and gate.is_down(slot):
-        return HostDownError(f"not asked: {slot} does not answer, it was given up for this run")
+        return HostDownError(
+            f"not requested: {slot} does not respond, so it is skipped for the rest of this run"
+        )
     return None
 
 
@@ -154,10 +157,10 @@ def note_host_failure(
     turn = run.gate.failed(slot, fault, now, ends=ends)
     if turn is Turn.PARKED:
         seconds = run.options.host_park_seconds
-        logger.warning("%s does not answer: left alone for %d s (%s)", slot, seconds, message)
+        logger.warning("%s does not respond; next try in %d s (%s)", slot, seconds, message)
     elif turn is Turn.DOWN:
         run.incomplete(f"host_down: {slot}")
-        logger.warning("%s does not answer: given up for this run (%s)", slot, message)
+        logger.warning("%s does not respond; skipped for the rest of this run (%s)", slot, message)
 
 
 _ETAG: Final = b"etag"
@@ -183,7 +186,7 @@ def visit_of_answer(run: Run, attempt: VisitAttempt, answer: Answer) -> Visit | 
     got.robots_tags = headers.lines(_TAG)
     got.refresh = headers.get(_REFRESH)
     if outcome in (Outcome.NOT_FOUND, Outcome.HTTP_ERROR) and page.lacks_signature:
-        why = f"HTTP status {status} without the signature that it was read under"
+        why = f"HTTP status {status} without the signature under which it was last read"
         visit.fail(Fault.UNSIGNED, why)
         return visit
     if answer.is_head:
@@ -251,7 +254,7 @@ def _renew_validators(visit: Visit, etag: str | None, date: str | None) -> None:
 
 
 def _fail_as_other_version(visit: Visit, names: str) -> None:
-    why = f"a 304 with {names}: the stored page stays, the next request is whole"
+    why = f"a 304 response with {names}; the stored page stays, and the next request downloads it"
     visit.fail(Fault.OTHER_VERSION, why)
 
 
@@ -275,7 +278,7 @@ def _decided(
     A look at an unreached page goes on only where a cookie was set, or may be on the way.
     """
     if visit.outcome is Outcome.BAD_HEADER:
-        visit.fail(Fault.UNSOLICITED_304, "304 to a request that was not conditional")
+        visit.fail(Fault.UNSOLICITED_304, "a 304 response to a request without validators")
     status = answer.status
     wall = bot_wall_of_answer(status, headers, answer.body) if status != 304 else None
     if wall is not None:

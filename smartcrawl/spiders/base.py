@@ -94,7 +94,7 @@ class VisitSpider(Spider):
             return
         error: BaseException = failure.value  # type: ignore[assignment]  # never None here
         if is_own_code_error(error, request.url):
-            raise OwnCodeError(f"code of your own failed for {request.url}") from error
+            raise OwnCodeError(f"your own code failed for {request.url}") from error
         if isinstance(error, RobotsDisallowedError | HostBlockedError):
             yield excluded_visit(self.run, attempt, request.url, str(error))
         else:

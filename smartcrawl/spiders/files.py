@@ -96,11 +96,12 @@ def visit_of_spider_answer(response: Response) -> Visit:
         size = int(_text(response, "Content-Length") or 0)
         visit.outcome = Outcome.NOT_ACCEPTABLE
         visit.error = (
-            f"not read: it has {size:,} bytes, more than max_file_size of its source permits, or"
-            " else DOWNLOAD_MAXSIZE"
+            f"not read: its {size:,} bytes exceed max_file_size of its source, or DOWNLOAD_MAXSIZE"
         )
         if _has_another_size(attempt.page, size):
-            remedy = "its former text stays: raise max_file_size, or leave it out by exclude"
+            remedy = (
+                "its stored text stays; raise max_file_size, or leave the file out with exclude"
+            )
             visit.fail(Fault.BOMB, f"{visit.error}; {remedy}")
     elif visit.outcome is Outcome.CHANGED:
         answer.body = response.body

@@ -88,7 +88,7 @@ def _judge_front(visit: Visit, source: Source) -> None:
         return
     if any(is_same_url_place(target, front) for front in source.optional_seeds.values()):
         visit.outcome, visit.http_status, visit.answer.location = Outcome.NOT_FOUND, 404, None
-        visit.error = f"no wiki: it redirects to the front of the repository, {target}"
+        visit.error = f"there is no wiki: it redirects to the front of the repository, {target}"
 
 
 def _check(visit: Visit, body: bytes) -> None:
@@ -99,7 +99,8 @@ def _check(visit: Visit, body: bytes) -> None:
     if listed is not None and found != listed:
         answer.body = None
         visit.fail(
-            Fault.CHANGED_WHILE_READ, "its bytes are not those of the commit: check GITHUB_RAW_URL"
+            Fault.CHANGED_WHILE_READ,
+            "its bytes differ from those of the commit: check GITHUB_RAW_URL",
         )
     elif is_github_lfs_pointer(body):
         answer.body = None

@@ -122,8 +122,8 @@ def _settings_problems(given: Sequence[str], settings: Collection[str]) -> list[
 def _settings_notes(given: Sequence[str], settings: Collection[str]) -> list[str]:
     """Return a message for each other unknown setting: code of the user's own may read it."""
     return [
-        f"no setting of smartcrawl or Scrapy is called {redacted_line(name)}; it has an effect"
-        " only if code of your own reads it"
+        f"no setting of smartcrawl or Scrapy is called {redacted_line(name)}; it has an "
+        "effect only if your own code reads it"
         for name in _unknown(given, settings)
     ]
 

@@ -428,7 +428,7 @@ OPTIONS = (
         "scrapy status -s MOOD=bright",
         0,
         ("MOOD",),
-        ("code of your own",),
+        ("your own code",),
         crawled,
     ),
     Mistake(

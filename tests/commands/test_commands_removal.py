@@ -1456,7 +1456,7 @@ def test_why_says_why_a_request_carries_no_validators(orphaned: World):
     ("etag", "said"),
     [
         (None, "a date before 1990, which hides edits"),
-        ('"1-264"', "a date before 1990, and an ETag of that time: both hide edits"),
+        ('"1-264"', "a date before 1990 and an ETag made from it; both hide edits"),
     ],
 )
 def test_why_names_stored_validators_that_are_not_believed(

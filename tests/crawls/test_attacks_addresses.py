@@ -15,8 +15,8 @@ pytestmark = pytest.mark.long(but=5)
 _QUICK: dict[str, object] = {"RETRY_TIMES": 0, "LOG_LEVEL": "WARNING"}
 _REFUSED = "its address is not public: {}"
 _PERMIT = "permit its network with ALLOW_NETWORKS"
-_NAME = "no metadata service is asked by its name"
-_METADATA = "a metadata service gives credentials; only ALLOW_NETWORKS={} opens it"
+_NAME = "metadata services are never requested by name"
+_METADATA = "a metadata service hands out credentials; only ALLOW_NETWORKS={} permits it"
 #: Hosts with the victim's port, and what each is refused as.
 _HERE = {
     "/decimal": ("2130706433", "loopback (127.0.0.1)"),

@@ -173,7 +173,7 @@ def test_a_host_that_asks_for_a_pause_gets_it_and_then_answers_in_the_same_run(c
         assert site.gap_after("/7") > 0.95
     assert set(crawl.outcomes().values()) == {"new"}
     assert crawl.runs()[0]["complete"]
-    assert "asks to be left alone for 2 s" in result.err
+    assert "asked for a pause of 2 s" in result.err
 
 
 @pytest.mark.covers("U-20")
@@ -280,7 +280,7 @@ def test_a_host_where_nobody_is_gets_a_few_probes_and_then_no_request(crawl: Cra
         # The row, what was in flight beside its last one, and the probes.
         assert 4 + 3 <= codes.count(1102) <= 4 + 2 + 3
         said = next(page["errorMessage"] for page in gone if page["httpStatusCode"] == 1110)
-        assert "127.0.0.1 does not answer" in said
+        assert "127.0.0.1 does not respond" in said
         [run, _] = crawl.runs()
         assert run["requests"] == codes.count(1102) + len(other.log)
         assert not run["complete"]
@@ -290,8 +290,8 @@ def test_a_host_where_nobody_is_gets_a_few_probes_and_then_no_request(crawl: Cra
             "unchanged"
         }
         assert len(crawl.search("dying", "--limit", "100")) == 60
-        parked = [count for count, line in asked if "left alone for 1 s" in line]
-        [down] = [count for count, line in asked if "given up for this run" in line]
+        parked = [count for count, line in asked if "does not respond; next try in 1 s" in line]
+        [down] = [count for count, line in asked if "skipped for the rest of this run" in line]
         assert len(parked) == 3, "after the row, and after two of the three probes"
         assert down - parked[0] > 3
         with dying:
@@ -310,7 +310,7 @@ def test_a_host_that_comes_back_in_time_is_crawled_to_the_end(crawl: Crawl):
     }  # fmt: skip
 
     with crawl.start(site.url("/"), settings=settings) as running:
-        assert any("left alone for 3 s" in line for line in running.process.stderr)
+        assert any("next try in 3 s" in line for line in running.process.stderr)
         site.clear()
         with site:
             result = running.end()

@@ -197,7 +197,7 @@ def test_a_forced_run_asks_again_for_texts_that_were_refused_and_each_run_says_w
 
     why = "1 chunk refused by the embedder, without a vector (the server refuses it: 400, odd)"
     for result in (first, second):
-        assert f"{why}; scrapy embed --refused asks again" in result.err
+        assert f"{why}; to try again: scrapy embed --refused" in result.err
     assert asked == []
     assert ["walnuts" in text for one in server.asked for text in one.texts] == [True]
     assert "refused by the embedder" not in forced.err

@@ -144,9 +144,9 @@ def test_a_file_that_grows_too_large_keeps_its_former_text(story: Counted, folde
         status, _, message = reason(story, "a.md")
         assert status == 1207
         assert message == (
-            "not read: it has 605 bytes, more than max_file_size of its source permits, or else"
-            " DOWNLOAD_MAXSIZE; its former text stays: raise max_file_size, or leave it out by"
-            " exclude"
+            "not read: its 605 bytes exceed max_file_size of its source, or "
+            "DOWNLOAD_MAXSIZE; its stored text stays; raise max_file_size, or leave the "
+            "file out with exclude"
         )
         assert story.crawl.rows("SELECT no FROM evidence") == []
 

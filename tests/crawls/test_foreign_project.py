@@ -166,7 +166,7 @@ def test_errors_of_its_own_code_concern_its_items_and_are_named(scrapy, tmp_path
             "code_failed: KeyError at shop/spiders.py:15, in Docs.parse",
             "pending: 1",
         ]
-        named = re.findall("code of your own failed once: (.*)", result.stderr)
+        named = re.findall("your own code failed once: (.*)", result.stderr)
         assert sorted(named) == [
             "KeyError at shop/pipelines.py:11, in Upper.process_item",
             "KeyError at shop/spiders.py:15, in Docs.parse",

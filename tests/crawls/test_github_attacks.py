@@ -328,7 +328,7 @@ def test_a_declared_authority_counts_for_api_and_raw_files(story: Story, tmp_pat
     story.settings["RETRY_TIMES"] = "0"
     story.crawl.declare(table)
     story.run(url=None, source="docs", expect=3)
-    assert "name the certificate of its authority with ca_file (CA_FILE)" in story.reasons[0]
+    assert "give the certificate of its authority with ca_file (CA_FILE)" in story.reasons[0]
 
     story.crawl.declare(f'{table}ca_file = "{secure.ca_file}"\n')
     story.run(url=None, source="docs")
@@ -339,5 +339,5 @@ def test_a_declared_authority_counts_for_api_and_raw_files(story: Story, tmp_pat
     story.settings["GITHUB_RAW_URL"] = story.peer.raw.replace("127.0.0.1", "localhost")
     story.run(url=None, source="docs", expect=3)
     assert story.counts() == {"failed": 1, "unchanged": 4, "requests": 1, "notModified": 4}
-    assert "the certificate of localhost is refused: wrong name" in story.why("top.md")
+    assert "the certificate of localhost was refused: wrong name" in story.why("top.md")
     assert [hit["url"] for hit in story.crawl.search("badger")] == [f"{PAGES}/top.md"]

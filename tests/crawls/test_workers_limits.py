@@ -168,7 +168,7 @@ def test_worker_that_is_late_for_a_job_finds_it_over(site: Site, crew: Crew):
 
     assert site.log == []
     assert len(crew.crawl.runs()) == 1
-    assert f"the job {crew.job} is over, it was run 1" in late.err
+    assert f"job {crew.job} has ended; it was run 1" in late.err
 
 
 # Refusals: nothing is asked, and nothing is written

@@ -194,7 +194,7 @@ def test_workers_lose_nothing_when_redis_is_flushed(stage: Stage, crew: Crew, re
 @pytest.mark.parametrize(
     ("name", "away", "says"),
     [
-        ("redis", "until then nothing new is asked for", "Redis is there again"),
+        ("redis", "until then nothing new is asked for", "Redis is back"),
         ("postgres", "PostgreSQL is away", "PostgreSQL is away"),
     ],
 )

@@ -78,7 +78,7 @@ def test_workers_are_paused_and_resumed_where_they_were(crew: Crew, raw: RawSite
     assert state(crew.crawl) == PAUSED
     raw.log.clear()
     [again] = crew.end(crew.join(raw.url()))
-    assert "is paused; -a resume=1 goes on with it" in again.err
+    assert "is paused; continue with -a resume=1" in again.err
     job, crew.job = crew.job, "another"
     [other] = crew.end(crew.join(raw.url()), statuses=(4,))
     assert "is paused since" in other.err
@@ -98,7 +98,7 @@ def test_workers_are_cancelled_for_good_and_others_begin_a_new_run(crew: Crew, r
     assert state(crew.crawl) == (RunState.CANCELLED, '["cancelled"]', False, "cancel")
     raw.restore()
     [again] = crew.end(crew.join(raw.url(), resume=True))
-    assert "was cancelled; another name begins a new run" in again.err
+    assert "was cancelled; to start a new run, give another job name" in again.err
     assert asked(raw) == {}
     crew.run(raw.url())
     assert state(crew.crawl)[0] == RunState.CANCELLED

@@ -87,7 +87,7 @@ def test_a_look_outlives_a_registry_that_restarts(
         postgres.kill()
         assert looks.look() is None
         assert looks.look() is None
-        assert caplog.text.count("orders to this run wait until the registry answers") == 1
+        assert caplog.text.count("orders to this run wait until the registry can be read") == 1
         postgres.start()
         pause(postgres_url)
         assert looks.look() is RunOrder.PAUSE
@@ -134,7 +134,7 @@ def test_what_waits_for_a_host_is_refused_and_everything_is_dropped_once():
 
     assert not slot.queue
     assert [failure.type for failure in refused] == [HaltedRequestError] * 2
-    assert "http://a.example/1 is not asked: the run ends" in str(refused[0].value)
+    assert "http://a.example/1 is not requested: the run is ending" in str(refused[0].value)
     halt, dropped = Halt(), []
     halt.when_dropped(lambda: dropped.append(1))
     halt.drop()

@@ -133,8 +133,8 @@ def test_a_seed_that_turns_inside_is_refused_with_the_remedy(
 
     assert resolve(resolver, "inside.example", 443) == []
     assert resolver.refused["inside.example", 443] == (
-        "address not allowed: private (10.0.0.1), and inside.example was public at its first"
-        " crawl; to permit that name: -a allow_private=inside.example"
+        "address not allowed: private (10.0.0.1), but inside.example was public at its "
+        "first crawl; to permit that name: -a allow_private=inside.example"
     )
     assert resolve(resolver, "mixed.example", 443) == []
     assert "mixed.example has a public address, too; to" in resolver.refused["mixed.example", 443]

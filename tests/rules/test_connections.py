@@ -266,14 +266,14 @@ def test_the_remedy_of_a_refusal_opens_the_address_or_says_that_nothing_does(
     remedy = connection_remedy(refusal, asked)
 
     assert remedy is not None
-    if remedy == "no name may lead to a link-local address":
+    if remedy == "no host name may lead to a link-local address":
         own = (address, *map(str, carried_ipv4_addresses(ip_address(address))))
         everything = ConnectionGuard([ip_network(n) for n in ("0.0.0.0/0", "::/0", *own)])
         assert not allows(everything, address, asked)
         return
     entry = address
     if "metadata" in refusal:
-        entry = remedy.partition("only ALLOW_NETWORKS=")[2].removesuffix(" opens it")
+        entry = remedy.partition("only ALLOW_NETWORKS=")[2].removesuffix(" permits it")
     else:
         assert remedy == "permit its network with ALLOW_NETWORKS"
     assert allows(ConnectionGuard([ip_network(entry)]), address, asked)
@@ -281,9 +281,12 @@ def test_the_remedy_of_a_refusal_opens_the_address_or_says_that_nothing_does(
 
 def test_the_remedy_of_a_name_a_port_and_a_scheme():
     by_name = "address not allowed: metadata (metadata.goog)"
-    assert connection_remedy(by_name, "metadata.goog") == "no metadata service is asked by its name"
+    assert (
+        connection_remedy(by_name, "metadata.goog")
+        == "metadata services are never requested by name"
+    )
     assert connection_remedy("port not allowed: 25", "x.example") == "permit it with ALLOW_PORTS"
-    turned = "address not allowed: private (10.0.0.1), and docs.example was public at its first"
+    turned = "address not allowed: private (10.0.0.1), but docs.example was public at its first"
     assert connection_remedy(turned, "docs.example") == "permit its network with ALLOW_NETWORKS"
     assert connection_remedy("scheme not allowed: ftp", "") is None
     assert connection_remedy("address not allowed: it is none (x)", "x") is None
@@ -300,8 +303,8 @@ def test_what_the_operator_named_is_asked_at_every_port():
     assert not allows(guard, "1.1.1.1", "seed.example", 9200)
 
 
-_TURNED = "{} and seed.example was public at its first crawl"
-_MIXED = "{} and seed.example has a public address, too"
+_TURNED = "{} but seed.example was public at its first crawl"
+_MIXED = "{} but seed.example has a public address, too"
 
 
 def held_guard(reach: SeedReach | None, *networks: str) -> ConnectionGuard:

@@ -420,11 +420,11 @@ def test_an_etag_of_a_cleared_time_hides_edits_of_equal_length(etag, last_modifi
 @pytest.mark.parametrize(
     ("etag", "last_modified", "why"),
     [
-        (None, NIX, "its server gave a date before 1990, which hides edits"),
+        (None, NIX, "its server sent a date before 1990, which hides edits"),
         (
             '"1-264"',
             NIX,
-            "its server gave a date before 1990, and an ETag of that time: both hide edits",
+            "its server sent a date before 1990 and an ETag made from it; both hide edits",
         ),
         ('"v7"', NIX, None),
         (None, date(NOW), None),

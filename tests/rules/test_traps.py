@@ -583,31 +583,31 @@ def test_the_first_addresses_with_session_ids_are_forgotten_when_there_are_too_m
         (
             Trap.CALENDAR,
             "calendar",
-            "a day of a calendar before 1990 or more than 2 years ahead;"
-            " to leave such addresses out for good, add a pattern to excluded_patterns",
+            "a calendar day before 1990 or more than 2 years ahead; to leave such "
+            "addresses out for good, add a pattern to excluded_patterns",
         ),
         (
             Trap.SESSION_ID,
             "session_id",
-            "the same page under many session ids; name their parameter in TRACKING_PARAM_NAMES,"
-            " or add a pattern to excluded_patterns",
+            "the same page under many session ids; add their parameter to "
+            "TRACKING_PARAM_NAMES, or a pattern to excluded_patterns",
         ),
         (
             Trap.HOST_BUDGET,
             "host_budget",
-            "more addresses of this host than are allowed; raise HOST_URL_BUDGET, or leave parts"
-            " of the site out with excluded_patterns",
+            "more addresses of this host than HOST_URL_BUDGET allows; raise it, or leave "
+            "parts of the site out with excluded_patterns",
         ),
         (
             Trap.TOO_MANY_HOSTS,
             "too_many_hosts",
-            "more hosts than are allowed; raise MAX_HOSTS, or name the hosts that belong to the"
-            " source in allowed_domains",
+            "more hosts than MAX_HOSTS allows; raise it, or list the hosts of the source "
+            "in allowed_domains",
         ),
         (
             Trap.URL_TOO_LONG,
             "url_too_long",
-            "more than 2,083 characters, which few servers take",
+            "longer than 2,083 characters, which few servers accept",
         ),
     ],
 )

@@ -140,12 +140,12 @@ def test_an_etag_that_rotates_is_sent_where_no_date_stands_in_for_it():
 def test_what_is_not_believed_is_told_with_its_counts():
     assert Trust().distrust_reasons() == []
     assert Trust(40, 2, 30, 3, 8, 4, 5, 0, 4, rotating=1).distrust_reasons() == [
-        "its ETags are frozen: 2 of 40 pages had changed under the same one",
-        "its ETags rotate: 4 of 8 unchanged pages came with another one twice in a row",
-        "its dates are false: 3 of 30 pages had changed under the same one",
-        "its 304s contradict themselves: 4 of 74 named another version than the one that was asked"
-        " about",
-        "it answers 200 where nothing changed",
+        "its ETags are frozen: 2 of 40 pages changed but kept theirs",
+        "its ETags rotate: 4 of 8 unchanged pages got a new one twice in a row",
+        "its dates are wrong: 3 of 30 pages changed but kept theirs",
+        "its 304 responses contradict themselves: 4 of 74 named another version than the "
+        "one requested",
+        "it returns 200 although nothing changed",
     ]
 
 
@@ -194,7 +194,8 @@ def test_a_coded_tag_that_is_unknown_in_both_spellings_is_left_out_where_there_i
     assert unheard.at(9).at(10) == replace(unheard, repeated=0, run=10), "it is learnt for good"
     (reason,) = replace(unheard, honoured=1).distrust_reasons()
     assert reason == (
-        "its coded ETags bring no 304: 2 unchanged pages were asked for them in both spellings"
+        "its ETags of compressed pages bring no 304: 2 unchanged pages were requested "
+        "with both spellings"
     )
 
 
@@ -218,9 +219,9 @@ def test_a_plain_tag_that_brings_no_304_is_left_out_where_there_is_a_date():
     assert unheard.believes_etag(dated=False), "it costs nothing"
     assert replace(unheard, dates=2, false_dates=2).believes_etag(dated=True)
     assert unheard.at(9) == replace(unheard, repeated=0, run=9), "it is learnt for good"
-    assert unheard.distrust_reasons() == ["it answers 200 where nothing changed"]
+    assert unheard.distrust_reasons() == ["it returns 200 although nothing changed"]
     (reason,) = replace(unheard, honoured=1).distrust_reasons()
-    assert reason == "its ETags bring no 304: 2 unchanged pages were asked for them"
+    assert reason == "its ETags bring no 304: 2 unchanged pages were requested with them"
 
 
 def test_one_304_to_a_plain_tag_shows_for_good_that_they_are_known():

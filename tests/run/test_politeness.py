@@ -558,7 +558,7 @@ def test_robots_txt_and_what_was_refused_are_no_visits(bench: Bench):
     bench.tries(DownloadConnectionRefusedError("x"), robots)
     assert not bench.gate.throttled
     bench.gate.down.add(HOST)
-    with pytest.raises(Exception, match=r"a\.example does not answer") as caught:
+    with pytest.raises(Exception, match=r"a\.example does not respond") as caught:
         run(bench.hosts.process_request(bench.request()))
     bench.gate.down.clear()
     assert bench.tries(caught.value) == 1

@@ -87,7 +87,7 @@ def test_redis_is_not_used_unless_it_is_named():
 
 @pytest.mark.parametrize("option", ["ssl_cert_reqs=often", "ssl_nothing=1", "ssl_min_version=x"])
 def test_redis_options_that_it_does_not_take_are_refused(option):
-    with pytest.raises(SettingError, match=r"REDIS_URL is 'rediss://redis\.example/0' with"):
+    with pytest.raises(SettingError, match=r"REDIS_URL is 'rediss://redis\.example/0', with"):
         connect_redis(f"rediss://redis.example/0?{option}")
 
 
@@ -128,9 +128,9 @@ def test_redis_that_is_another_server_is_refused():
 def test_redis_of_another_password_is_refused(guarded):
     address = f"127.0.0.1:{guarded.port}"
 
-    assert "a user and a password" in refused(f"redis://{address}/0")
-    assert "a user and a password" in refused(f"redis://:wrong-8c1f@{address}/0")
-    assert "a user and a password" in refused(f"redis://nobody:8c1f@{address}/0")
+    assert "a valid user and password" in refused(f"redis://{address}/0")
+    assert "a valid user and password" in refused(f"redis://:wrong-8c1f@{address}/0")
+    assert "a valid user and password" in refused(f"redis://nobody:8c1f@{address}/0")
     connect_redis(f"redis://:8c1f@{address}/0").close()
 
 
@@ -170,7 +170,7 @@ def test_redis_that_is_a_replica_is_refused(redis):
     with redis_server(replicaof=f"127.0.0.1 {redis.port}") as server:
         message = refused(server.url)
 
-    assert message.endswith(f"name its primary, 127.0.0.1:{redis.port}")
+    assert message.endswith(f"give its primary, 127.0.0.1:{redis.port}")
 
 
 def test_redis_cluster_is_refused():
@@ -191,7 +191,7 @@ def test_redis_of_another_version_is_refused(version, taken):
     """An older server cannot run here."""
     why = redis_refusal(SOUND | {"redis_version": version})
 
-    assert why is None if taken else why == f"is Redis {version}: it takes 6.2 or newer"
+    assert why is None if taken else why == f"is Redis {version}, but 6.2 or newer is needed"
 
 
 # While a run uses it

@@ -35,7 +35,7 @@ _SHOWN: Final = 3  #: names of a certificate that a message lists
 _LONGEST: Final = 100  #: characters of a name in a message
 
 _FIX: Final = "renew or correct the certificate at the server"
-_TRUST: Final = "name the certificate of its authority with ca_file (CA_FILE)"
+_TRUST: Final = "give the certificate of its authority with ca_file (CA_FILE)"
 _CHAIN: Final = "have the server send its whole chain"
 _OFF: Final = "or accept any certificate with verify_certificates = false (VERIFY_CERTIFICATES=0)"
 
@@ -143,7 +143,7 @@ def _verifier(protocol: Any, host: str) -> Callable[[SSL.Connection, X509, int, 
         except Exception as error:  # noqa: BLE001  # OpenSSL would lose it, and trust the certificate
             problem = f"it cannot be read ({type(error).__name__}: {error}): {_FIX}, {_OFF}"
         if problem is not None:
-            refusal: Any = CertificateError(f"the certificate of {host} is refused: {problem}")
+            refusal: Any = CertificateError(f"the certificate of {host} was refused: {problem}")
             for transport in kept:
                 transport.failVerification(Failure(refusal))  # type: ignore[no-untyped-call]
         if problem is not None or depth == 0:

@@ -71,7 +71,7 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
             HaltedRequestError: the run ends by order: it is not sent, or given up.
         """
         if self._halt.order is not None:
-            raise HaltedRequestError(f"{request.url} is not asked: the run ends")
+            raise HaltedRequestError(f"{request.url} is not requested: the run is ending")
         alone = FRESH in request.meta or self._strays.suspects(run_stray_origin(request.url))
         self._pool = self._single if alone else self._kept  # read by super() before its first await
         task = asyncio.current_task()
@@ -89,7 +89,7 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
             if self._halt.order is None:
                 raise
             task.uncancel()
-            raise HaltedRequestError(f"{request.url} was given up: the run ends") from None
+            raise HaltedRequestError(f"{request.url} was dropped: the run is ending") from None
         finally:
             self._asked.discard(task)
 

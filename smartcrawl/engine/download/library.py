@@ -219,8 +219,7 @@ class LibraryHandler(BoundedHttpHandler):
         request.meta[LIBRARY_FILE] = LibraryFile(item, None, error="it was not read")
         if self._most and item.file_size > self._most:
             raise DefiniteRefusalError(
-                f"it has {item.file_size:,} bytes, more than DOWNLOAD_MAXSIZE permits: raise"
-                " DOWNLOAD_MAXSIZE"
+                f"its {item.file_size:,} bytes exceed DOWNLOAD_MAXSIZE; raise it"
             )
         row = await asyncio.to_thread(self._library.row, page.no, item)
         file, body = await self._file(request, entry, item, row)
@@ -252,7 +251,9 @@ class LibraryHandler(BoundedHttpHandler):
         path = library.places.path(item)
         if item.content is not None:
             if library.needs_whole_listing and not self._listed.is_whole:
-                raise DefiniteRefusalError("its list could not be listed whole: crawl again later")
+                raise DefiniteRefusalError(
+                    "its list could not be read completely; crawl again later"
+                )
             try:
                 body, original = library.converted(item)
             except ValueError as error:
@@ -278,14 +279,16 @@ class LibraryHandler(BoundedHttpHandler):
             why = str(sharepoint_refusal(answer))
             if answer.status in _GONE:
                 why = (
-                    f"status {answer.status}: the library lists this file and does not have it: it"
-                    " was removed or moved meanwhile; the next run asks again"
+                    f"status {answer.status}: the library lists this file but does not "
+                    "have it, so it was probably removed or moved just now; the next run "
+                    "tries again"
                 )
             raise StoreAwayError(why) if answer.status == _LOCKED else DefiniteRefusalError(why)
         if len(answer.body) != item.file_size:
             raise StoreAwayError(
-                f"{len(answer.body):,} bytes came, and the library says {item.file_size:,}: it"
-                " changed meanwhile, and the next run asks again"
+                f"received {len(answer.body):,} bytes, but the library lists "
+                f"{item.file_size:,}: the file probably changed just now; the next run "
+                "tries again"
             )
         staged = await asyncio.to_thread(library.stage, page.no, item, answer.body)
         library.downloaded += 1

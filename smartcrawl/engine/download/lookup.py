@@ -48,8 +48,8 @@ def _refusal(hosts: list[str], reason: str) -> str:
     names = f"the host name {hosts[0]}" if len(hosts) == 1 else f"none of {', '.join(hosts)}"
     can = "cannot" if len(hosts) == 1 else "can"
     return (
-        f"{names} {can} be resolved ({reason}): check the spelling, and that this machine is"
-        " online; nothing was recorded"
+        f"{names} {can} be resolved ({reason}); nothing was recorded. Check the spelling, "
+        "and that this machine is online"
     )
 
 

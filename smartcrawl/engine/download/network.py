@@ -280,8 +280,9 @@ class EnvironmentProxies:
         if urlsplit(found).scheme != "http":
             name = f"{urlsplit(url).scheme}_proxy"
             raise SettingError(
-                f"{name} names {host} by another scheme than http, which is not supported: name a"
-                f" proxy by http://, or except {urlsplit(url).hostname} with no_proxy"
+                f"{name} gives the proxy {host} with a scheme other than http, which is "
+                f"not supported: write http://, or add {urlsplit(url).hostname} to "
+                "no_proxy"
             )
         given = request.headers.get(_AUTHORIZATION)
         return Proxy(host, port, None if given is None else given.decode("latin-1"))

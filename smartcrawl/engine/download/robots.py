@@ -43,7 +43,7 @@ from smartcrawl.rules.model import Fault
 logger = logging.getLogger(__name__)
 
 MAX_DOWNLOAD = 8 * 1024 * 1024  #: bytes of an answer; DOWNLOAD_MAXSIZE is for pages
-_NO_ROBOTS_TXT = "its answer is no robots.txt, such as a web page"
+_NO_ROBOTS_TXT = "the response is not a robots.txt (perhaps a web page)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +256,12 @@ class RobotsDownloads:
         if kept is not None and self._counts(kept, time.time()):
             since = datetime.fromtimestamp(kept.fetched_at, UTC).isoformat(timespec="seconds")
             logger.warning(
-                "robots.txt unknown: the rules of %s count instead: %s (%s)", since, why, url
+                "robots.txt could not be fetched; the copy of %s is used: %s (%s)", since, why, url
             )
             return self._read(origin, kept)
-        logger.warning("robots.txt unknown: no page of this host is asked: %s (%s)", why, url)
+        logger.warning(
+            "robots.txt could not be fetched; no page of this host is requested: %s (%s)", why, url
+        )
         if fault not in (Fault.ADDRESS_REFUSED, Fault.HOST_DOWN):  # robots.txt would not help
             if fault is not Fault.TLS:  # its pages fail in the same way: name the remedy
                 fault = Fault.ROBOTS_UNKNOWN

@@ -55,7 +55,7 @@ class StoredBodyMiddleware:
         try:
             body, content_type = await self._run.stored_pages.body(attempt.page)
         except (SnapshotStoreError, SnapshotError) as error:
-            logger.info("%s is requested whole: %s", request.url, error)
+            logger.info("%s is downloaded again: %s", request.url, error)
             attempt.lost_body = True
             return request.replace(dont_filter=True)
         headers = response.headers.copy()

@@ -318,7 +318,7 @@ class LaneConnection(asyncio.Protocol):
         """End a request that is over its deadline, or a connection that is idle for too long."""
         if self._waiter is not None:
             if now >= self._deadline:
-                self._fail(LaneError("TimeoutError: no whole answer within DOWNLOAD_TIMEOUT"))
+                self._fail(LaneError("TimeoutError: no complete response within DOWNLOAD_TIMEOUT"))
         elif self.is_spare and now - self.last > _IDLE:
             self.close()
 

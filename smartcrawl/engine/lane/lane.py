@@ -382,7 +382,9 @@ class LaneHandover:
         The request gets a connection of its own.
         """
         self._counts.withdrawn += 1
-        logger.debug("the engine asks %s again: its connection was not clean", flight.page.url)
+        logger.debug(
+            "Scrapy's engine requests %s again: its connection was not clean", flight.page.url
+        )
         self._scheduler.pass_on(self._request(flight, failures=1))
 
     def fall_back(self, flight: Flight, error: LaneError) -> None:
@@ -391,7 +393,7 @@ class LaneHandover:
         self._counts.fallbacks += 1
         if not error.sent:
             flight.attempt = VisitAttempt(flight.page)
-        logger.debug("the engine asks %s: %s", flight.page.url, error)
+        logger.debug("Scrapy's engine requests %s: %s", flight.page.url, error)
         self._scheduler.pass_on(self._request(flight, failures=error.times if error.sent else 0))
 
     def _request(self, flight: Flight, *, failures: int = 0) -> Request:
@@ -467,7 +469,7 @@ class RevalidationLane:
         """Attach the lane to the scheduler, if all components of the crawl permit it."""
         why, resolver = lane_obstacle(self._crawler), installed_resolver()
         if why is not None or resolver is None:
-            logger.info("the revalidation lane is not used: %s", why)
+            logger.info("the fast lane for known pages is off: %s", why)
             return
         engine = self._crawler.engine
         assert engine is not None
@@ -507,7 +509,7 @@ class RevalidationLane:
         try:
             return self._flight(page)
         except Exception:  # the page goes to the engine
-            logger.exception("the engine asks %s", page.url)
+            logger.exception("Scrapy's engine requests %s", page.url)
             return None
 
     def _flight(self, page: Page) -> Flight | None:

@@ -407,7 +407,7 @@ _MESSAGES = {
     Fate.AWAY: "moved to {}",
     Fate.MISSING: "not found: redirected to {}, which does not exist",
     Fate.LOST: "a temporary redirect to a page that is not indexed, or to a login page: {}",
-    Fate.LOOP: "redirected in a circle: {}",
+    Fate.LOOP: "redirects in a circle: {}",
     Fate.TOO_LONG: "redirected too often: {}",
 }
 _FAULTS = {Fate.LOOP: Fault.REDIRECT_LOOP, Fate.TOO_LONG: Fault.TOO_MANY_REDIRECTS}

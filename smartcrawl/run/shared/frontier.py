@@ -188,7 +188,7 @@ class Courier:
             want, found=post.found, landed=post.landed, done=post.done, released=post.released
         )
         if self._away_since is not None:
-            logger.warning("Redis is there again")
+            logger.warning("Redis is back")
             self._away_since = None
         self._desk.arrived(result)
         return result
@@ -214,7 +214,7 @@ class Courier:
         now = time.monotonic()
         if self._away_since is None:
             self._away_since = now
-            logger.warning("%s; until then nothing new is asked for", error)
+            logger.warning("%s; until then no new page is requested", error)
         if now - self._away_since < PATIENCE:
             return False
         self._desk.failed(error)
@@ -311,8 +311,8 @@ class Claims:
         known = [claim for claim in claims if claim.no <= last]
         if len(known) < len(claims):
             logger.warning(
-                "numbers in Redis that the registry does not have are not asked: %d; look which"
-                " other program writes to this Redis",
+                "numbers in Redis that the registry does not know were skipped: %d. "
+                "Check which other program writes to this Redis",
                 len(claims) - len(known),
             )
         return known
@@ -673,7 +673,7 @@ class SharedFrontier(FrontierDepths):
         """
         if not (self.cut_off or self.closed or self.turn):
             self.cut_off = True
-            logger.warning("no write to the index succeeds: this worker gives its claims back")
+            logger.warning("the index cannot be written to, so this worker gives its pages back")
             self.claims.release()
 
     def seal(self) -> None:

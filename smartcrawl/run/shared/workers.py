@@ -347,9 +347,9 @@ class SharedLastSteps:
         if why is None and (self._closes or not self._membership.others(connection)):
             return None
         if not self._registry.leave(self._membership, now, why or "interrupted"):
-            words = "run %d goes on without this worker"
+            words = "run %d continues without this worker"
             if self._reader.order() is not None:
-                words = "run %d ends by order, as soon as its other workers have left it"
+                words = "run %d ends as requested, once its other workers have left it"
             logger.warning(words, run)
         return stored_run_result(connection, run)
 
@@ -377,9 +377,9 @@ def join_shared_run(source: Source, options: Options, orders: Orders, now: int) 
     """
     if isinstance(options.registry, Path):
         raise SettingError(
-            f"REDIS_URL is set, but the registry is the file {options.registry}, which other"
-            " workers do not see: set REGISTRY_URL=postgresql://…, or leave REDIS_URL empty to"
-            " crawl with one worker"
+            f"REDIS_URL is set, but the registry is the file {options.registry}, which "
+            "workers on other machines cannot see: set REGISTRY_URL=postgresql://…, or "
+            "leave REDIS_URL empty to crawl with one worker"
         )
     return Run.open(source, options, orders, now, SharedWorkers.open)
 
@@ -628,6 +628,6 @@ def _joined(
         if opened is not None:
             return opened
         if not logged and time.monotonic() - began > _LOG_AFTER:
-            logger.info("waiting for another worker, which ends the last run of %s", source.name)
+            logger.info("waiting for another worker to end the last run of %s", source.name)
             logged = True
         time.sleep(_ASK_AGAIN)

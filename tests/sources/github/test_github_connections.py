@@ -94,7 +94,7 @@ def self_signed(secure: SecurePeer) -> Signer:
     return made("github", hosts=("127.0.0.1",))
 
 
-_NAME_IT = "name the certificate of its authority with ca_file (CA_FILE)"
+_NAME_IT = "give the certificate of its authority with ca_file (CA_FILE)"
 _RENEW_IT = "renew or correct the certificate at the server, or accept any certificate with"
 
 

@@ -51,7 +51,7 @@ def connect_redis(url: str) -> Redis:
         client.connection_pool.make_connection()  # checks the options without connecting
     except (ValueError, TypeError, RedisError) as error:
         raise SettingError(
-            f"REDIS_URL is {place!r} with an option that is not taken ({error}): correct it"
+            f"REDIS_URL is {place!r}, with an option that is not supported ({error}): correct it"
         ) from error
     try:
         why = redis_refusal(_info(client))
@@ -94,21 +94,18 @@ def redis_refusal(info: Mapping[str, Any]) -> str | None:
     version = str(info["redis_version"])
     if tuple(map(int, version.split(".")[:2])) < LEAST_VERSION:
         least = ".".join(map(str, LEAST_VERSION))
-        return f"is Redis {version}: it takes {least} or newer"
+        return f"is Redis {version}, but {least} or newer is needed"
     if info.get("cluster_enabled"):
-        return (
-            "is a Redis Cluster, which keeps a run and the hosts that all runs share on several"
-            " servers: name a Redis that is none in REDIS_URL"
-        )
+        return "is a Redis Cluster, which is not supported: give a single Redis in REDIS_URL"
     if info["role"] != "master":
         primary = f"{info.get('master_host', '?')}:{info.get('master_port', '?')}"
-        return f"is a replica, which cannot be written to: name its primary, {primary}"
+        return f"is a read-only replica: give its primary, {primary}"
     policy = info["maxmemory_policy"]
     if policy != "noeviction":
         return (
-            f"evicts keys when its memory is full (maxmemory-policy {policy}), which would lose"
-            " waiting pages: set maxmemory-policy to noeviction in redis.conf, and at once with"
-            " redis-cli CONFIG SET maxmemory-policy noeviction"
+            f"evicts keys when its memory is full (maxmemory-policy {policy}), which "
+            "would lose waiting pages: set maxmemory-policy to noeviction in redis.conf, "
+            "and now with redis-cli CONFIG SET maxmemory-policy noeviction"
         )
     return None
 

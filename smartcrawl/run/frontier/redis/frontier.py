@@ -244,8 +244,8 @@ class RedisFrontier:
         self._calls += 1
         if result.malformed:
             logger.warning(
-                "entries of the frontier of %s that are no numbers were removed: %d; look which"
-                " other program writes to this Redis",
+                "entries in the frontier of %s that are not numbers were removed: %d. "
+                "Check which other program writes to this Redis",
                 self._source,
                 result.malformed,
             )
@@ -311,8 +311,8 @@ class RedisFrontier:
     def _lost(self) -> FrontierLostError:
         self._forget_calls()
         return FrontierLostError(
-            f"Redis lost the frontier of {self._source}, run {self._run}: it is filled again from"
-            " the registry; look why Redis was flushed, or started without its data"
+            f"Redis lost the frontier of {self._source}, run {self._run}; it is refilled "
+            "from the registry. Check why Redis was flushed or restarted without its data"
         )
 
 
@@ -357,7 +357,7 @@ class ClaimHeartbeat:
             except FrontierError as error:
                 if not silent:
                     logger.warning(
-                        "%s; until then other workers may take over the claims of this one", error
+                        "%s; until then, other workers may take over the pages of this one", error
                     )
                 silent = True
                 continue

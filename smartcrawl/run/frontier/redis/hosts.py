@@ -111,7 +111,7 @@ class SharedRobots:
             raise redis_failure(error, "read robots.txt out of Redis") from error
         except (ValueError, TypeError, KeyError, AttributeError):
             logger.warning(
-                "the robots.txt of %s in Redis was written by another program, and is not read",
+                "the robots.txt of %s in Redis was written by another program and is ignored",
                 origin,
             )
             return None

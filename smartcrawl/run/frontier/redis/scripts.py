@@ -27,12 +27,12 @@ _TRIES: Final = 2  #: tries of a call: an idle connection may have ended
 
 #: Remedies by class of error; the first class that fits counts.
 _REMEDIES: Final = (
-    (BusyLoadingError, "it is reading its data: wait, and start again"),
-    (AuthenticationError, "write a user and a password that it knows into REDIS_URL"),
+    (BusyLoadingError, "it is still loading its data; wait, then start again"),
+    (AuthenticationError, "put a valid user and password into REDIS_URL"),
     (NoPermissionError, "give the user of REDIS_URL all commands on all keys (ACL SETUSER)"),
     (OutOfMemoryError, "raise maxmemory of this Redis, or give it more room"),
-    (ReadOnlyError, "name the primary in REDIS_URL"),
-    (TimeoutError, "look whether it is overloaded, or something slow runs in it (SLOWLOG GET)"),
+    (ReadOnlyError, "give the primary in REDIS_URL"),
+    (TimeoutError, "check whether it is overloaded, or runs something slow (SLOWLOG GET)"),
     (ConnectionError, "start it, or correct REDIS_URL"),
 )
 
@@ -96,6 +96,6 @@ class RedisScripts:
     def unread(self) -> FrontierError:
         """Return the error of an answer that no script of the frontier gives."""
         return FrontierError(
-            f"the frontier in {self._place} holds data that no worker wrote: look which other"
-            " program writes to it, and remove the keys of the source (docs/redis.md)"
+            f"the frontier in {self._place} has data that no worker wrote: find the other "
+            "program that writes to it, and remove the keys of the source (docs/redis.md)"
         )
