@@ -191,7 +191,7 @@ def test_help_offers_an_export_only_where_one_can_be_had():
 
     assert "--output FILE" not in shown["due"]
     assert "--overwrite-output" not in shown["due"]
-    told = "export the items of a spider of your own; site and files refuse it"
+    told = "export the items of your own spider; site and files refuse it"
     assert shown["crawl"].count(told) == 2
 
 

@@ -64,7 +64,8 @@ from smartcrawl.terminal.command import (
 from smartcrawl.terminal.output import Output, print_complaint, print_note
 
 _EMBEDDED: Final = (
-    "the index is part of the registry, and one transaction writes both: they cannot differ"
+    "the index is part of the registry and is written in the same transaction, so they "
+    "cannot differ"
 )
 
 
@@ -81,16 +82,17 @@ class Command(ChangingCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Check that the file of the registry is sound, and compare every stored page with its"
-            " document in the Elasticsearch, by key, number and hash of the content. --repair"
-            " writes missing and different documents without any download, and removes surplus"
-            " ones; it takes over an index that was replaced or restored. The embedded index needs"
-            " no comparison. Of each domain of document libraries, the records are compared with"
-            " disk, maps, vector store and files_metadata.json; --repair corrects them out of what"
-            " is on disk, and the next download brings what is not. --salvage copies the readable"
-            " part of a damaged file into a new one."
-            " Exit status: 0 registry and index agree, or agree now; 1 not carried out, or the"
-            " file is damaged; 3 they differ, or something is missing; 4 a run is open."
+            "Check the registry file for damage, and compare every stored page with its "
+            "document in Elasticsearch by key, number and content hash. --repair writes "
+            "missing and different documents without any download, and removes surplus "
+            "ones; it also takes over an index that was replaced or restored. The "
+            "embedded index needs no comparison. For document libraries, the records are "
+            "compared with disk, maps, vector store and files_metadata.json; --repair "
+            "corrects them from the files on disk, and the next download fetches the "
+            "rest. --salvage copies the readable part of a damaged registry into a new "
+            "file. Exit status: 0 registry and index agree, or agree now; 1 not carried "
+            "out, or the file is damaged; 3 they differ, or something is missing; 4 a "
+            "run is open."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -100,13 +102,13 @@ class Command(ChangingCommand):
         parser.add_argument(
             "--salvage",
             action="store_true",
-            help="copy the readable part of a damaged registry into a new file, and print how much"
-            " is missing; the damaged file is kept under another name",
+            help="copy the readable part of a damaged registry into a new file and print how "
+            "much is missing; the damaged file is kept under another name",
         )
         parser.add_argument(
             "--read-data",
             action="store_true",
-            help="read every file of document libraries, and compare its bytes, too",
+            help="also read every file of document libraries and compare its bytes",
         )
         parser.add_argument(
             "--max",
@@ -125,7 +127,7 @@ class Command(ChangingCommand):
             super().run(args, opts)
             return
         if opts.repair or args:
-            raise UsageError("--salvage goes with nothing else")
+            raise UsageError("--salvage cannot be combined with other options")
         with self.complaining():
             self.options = Options.of(self.settings)
             self._salvage(opts)
@@ -135,7 +137,7 @@ class Command(ChangingCommand):
         place = self.options.registry
         if not isinstance(place, Path):
             raise RegistryError(
-                "--salvage is for a registry in a SQLite file; of PostgreSQL restore a backup"
+                "--salvage needs a registry in a SQLite file; with PostgreSQL, restore a backup"
             )
         database = SqliteDatabase(place)
         if not database.exists():
@@ -161,7 +163,7 @@ class Command(ChangingCommand):
     ) -> None:
         """Compare registry and index, and repair them with --repair."""
         if opts.max is not None and not opts.repair:
-            raise UsageError("--max goes with --repair")
+            raise UsageError("--max needs --repair")
         if isinstance(self.database, SqliteDatabase):
             found = self.database.problems(connection)  # type: ignore[arg-type]
             for problem in found[1:]:
@@ -193,7 +195,7 @@ class Command(ChangingCommand):
                 print_complaint("audit", f"{found.domain}: {reason}")
         for domain in files_missing_for_audit_command(domains):
             line = self.again("library", "download", domain)
-            Output(sys.stderr).say("audit: bring the missing files with:", command=line, gap=1)
+            Output(sys.stderr).say("audit: download the missing files with:", command=line, gap=1)
 
     def _audit_links(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         """Look for links to numbers without a record; with --repair they are looked up again."""
@@ -244,7 +246,8 @@ class Command(ChangingCommand):
         for _, name in audit.audited_sources(connection, sources):
             if self.database.is_held(name):
                 print_complaint(
-                    "audit", f"{name} is being crawled: pages written just now may seem different"
+                    "audit",
+                    f"{name} is being crawled; pages written just now may show as different",
                 )
         with (
             self.meter(audit.audited_index_page_count(connection, sources)) as meter,
@@ -285,7 +288,9 @@ class Command(ChangingCommand):
         ):
             strange = index_mismatch(connection, sink, facts, found)
             if strange is not None and sources:
-                raise SinkError(f"{strange}; to repair it, compare all of it: without --source")
+                raise SinkError(
+                    f"{strange}; to repair it, compare the whole index: leave --source out"
+                )
             gone = found.counts[Kind.SURPLUS]
             if foreign and self._withheld(gone, found.documents, opts.max):
                 if opts.format != "json":

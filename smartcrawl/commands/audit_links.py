@@ -48,7 +48,7 @@ class AuditedLinks:
             return
         count = len(self.found)
         verb = "links" if count == 1 else "link"
-        after = "; the next run looks their links up again" if self.mended else ""
+        after = "; the next run resolves their links again" if self.mended else ""
         print(f"{report_noun(count, 'page')} {verb} to addresses that have no record{after}")
         for source, page in islice(self.found, SHOWN):
             print(f"  {source}  {page.url}  {report_noun(len(page.targets), 'link')}")

@@ -45,19 +45,21 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Copy the registry, as of one moment, into FILE. Crawls and the API may go on"
-            " meanwhile. The copy is written under another name, checked, and then renamed; a"
-            " former backup FILE is replaced. --snapshots copies the stored bodies, too, into the"
-            f" folder FILE.snapshots, those alone that it lacks. {program_name()} restore brings"
-            " both back. Exit status: 0 the backup is whole, 3 some stored bodies are missing, 1"
-            " nothing was written."
+            "Copy the registry, as of one moment, into FILE. Crawls and the API may keep "
+            "running. The copy is written under another name, checked, and then renamed; "
+            "an older backup of this name is replaced. --snapshots also copies the "
+            "stored bodies into the folder FILE.snapshots, leaving out those already "
+            f"there. {program_name()} restore brings both back. Exit status: 0 the backup "
+            "is whole, 3 some stored bodies are missing, 1 nothing was written."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
         super().add_options(parser)
         parser.add_argument(
-            "--snapshots", action="store_true", help="copy the stored bodies into FILE.snapshots"
+            "--snapshots",
+            action="store_true",
+            help="also copy the stored bodies into FILE.snapshots",
         )
 
     def work(
@@ -69,8 +71,8 @@ class Command(RegistryCommand):
         database = self.database
         if not isinstance(database, SqliteDatabase):
             raise RegistryError(
-                "this registry is in PostgreSQL, which copies it itself: pg_dump --format=custom"
-                f" --file={target} {database}"
+                "this registry is in PostgreSQL; back it up with its own tool: pg_dump "
+                f"--format=custom --file={target} {database}"
             )
         with self.meter(units="MiB") as meter:
             state = back_up_registry(database, target, partial(meter.report, "copied"))
@@ -101,15 +103,17 @@ class Command(RegistryCommand):
         if found is not None and found.missing:
             print_complaint(
                 "backup",
-                f"{report_noun(found.missing, 'snapshot')} could not be copied, since the store has"
-                " none any more: after a restore their pages are fetched whole",
+                f"{report_noun(found.missing, 'snapshot')} missing in the store and not "
+                "copied; after a restore, their pages are downloaded again",
             )
             self.exitcode = WITHHELD
 
     def _snapshots(self, target: Path) -> CopiedSnapshots:
         """Copy the stored bodies that the backup names."""
         if self.options.snapshot_store is None:
-            raise SettingError("SNAPSHOT_STORE is off: no bodies are stored; leave --snapshots out")
+            raise SettingError(
+                "SNAPSHOT_STORE is off, so no bodies are stored; leave --snapshots out"
+            )
         folder = snapshots_beside_backup(target)
         with (
             closing(SqliteDatabase(target).read_only()) as copy,

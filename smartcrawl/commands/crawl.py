@@ -79,22 +79,22 @@ class Command(ScrapyCrawl):
 
     _left_out: Sequence[str] = ()  #: declared sources that are not crawled, because they are wrong
     given_settings: Sequence[str] = ()  #: those of -s, before they are checked
-    feed_help = "export the items of a spider of your own; site and files refuse it"
+    feed_help = "export the items of your own spider; site and files refuse it"
 
     def long_desc(self) -> str:
         """Return the help text of the command."""
         return (
-            "Crawl with the spider site one address (-a url=https://…), one source of sources.toml"
-            " (-a source=NAME) or all web sites (neither); with the spider files one folder"
-            " (-a root=FOLDER), one source or all sources of files; with site files all of both."
-            " -a sitemap=URL reads a sitemap or feed, too, or only that."
-            " -a force=1 asks for every page without validators,"
-            " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages,"
-            " -a lost_threshold=N removes what N runs in a row found gone,"
-            " -a allow_private=NAME permits the seed on host NAME to lead into private networks,"
-            " -a job=NAME joins the run of all workers with that name."
-            " Exit status: 0 complete, 3 incomplete, 4 another run is open or the last one is"
-            " paused, 1 not carried out."
+            "The spider site crawls one address (-a url=https://…), one source of "
+            "sources.toml (-a source=NAME) or all web sites (neither); the spider files "
+            "crawls one folder (-a root=FOLDER), one source or all sources of files; "
+            "site files together crawl all of both. -a sitemap=URL reads a sitemap or "
+            "feed as well, or alone. -a force=1 downloads every page again, even if "
+            "unchanged, -a resume=1 continues an interrupted run, -a max_pages=N stops "
+            "after N pages, -a lost_threshold=N removes pages that N runs in a row found "
+            "gone, -a allow_private=NAME lets the seed on host NAME lead into private "
+            "networks, -a job=NAME joins the run of all workers with that name. Exit "
+            "status: 0 complete, 3 incomplete, 4 another run is open or the last one is "
+            "paused, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -157,8 +157,8 @@ class Command(ScrapyCrawl):
             return
         if len(ours) < len(loaded):
             raise UsageError(
-                f"only spiders that crawl sources run together: {program_name()} crawl"
-                f" {' '.join(spider.name for spider in ours) or args[0]}",
+                f"only spiders that crawl sources can run together: {program_name()} "
+                f"crawl {' '.join(spider.name for spider in ours) or args[0]}",
             )
         assert self.settings is not None
         has_reactor = self.settings.getbool("TWISTED_REACTOR_ENABLED")
@@ -210,8 +210,9 @@ class Command(ScrapyCrawl):
         if given.keys() & STARTS:
             if len(spiders) > 1:
                 raise SourceError(
-                    f"{' and '.join(spider.name for spider in spiders)} together crawl all declared"
-                    f" sources: name one spider, such as: {program_name()} crawl {spiders[0].name}"
+                    f"{' and '.join(spider.name for spider in spiders)} together crawl "
+                    "all declared sources; to crawl one source, name one spider, such "
+                    f"as: {program_name()} crawl {spiders[0].name}"
                 )
             return [SpiderRun(spiders[0], given)]
         by_kind = {spider.crawls: spider for spider in spiders}
@@ -248,8 +249,9 @@ class Command(ScrapyCrawl):
             vanished = vanished_sources(connection, options)
         for name in vanished:
             logger.warning(
-                "%s is not declared in %s any more: its pages stay searchable and are neither"
-                " visited nor removed; declare it again, or: %s forget --source %s",
+                "%s is no longer declared in %s: its pages stay searchable, but are "
+                "neither refreshed nor removed. Declare it again, or remove it: %s "
+                "forget --source %s",
                 name,
                 options.sources_file,
                 program_name(),
@@ -339,8 +341,8 @@ class Command(ScrapyCrawl):
 def _left_out_line(names: Sequence[str]) -> str:
     left_out = ", ".join(map(redacted_line, names))
     return (
-        f"not crawled: {left_out}; correct the problems above in sources.toml; what is stored of"
-        " them stays"
+        f"not crawled: {left_out}. Correct the problems above in sources.toml; their "
+        "stored pages stay"
     )
 
 
@@ -358,7 +360,7 @@ def _known_source(options: Options, name: str) -> SourceError | None:
     if (start := root or of_site) is not None and (root or "spider" not in known[name]):
         again = program_crawl_line(shlex.quote(start), is_root=root is not None)
     return SourceError(
-        f"source {name!r} is known, but not declared in sources.toml: to refresh it: {again}"
+        f"source {name!r} is known, but not declared in sources.toml. To refresh it: {again}"
     )
 
 
@@ -367,17 +369,17 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
     words = [declared_address_unquoted(word) or word for word in args]
     address = next((word for word in words if ":" in word or "." in word), None)
     if address is not None and request_url(address):
-        return f"an address goes after -a url=: {program_crawl_line(redacted_line(address))}"
+        return f"give an address with -a url=: {program_crawl_line(redacted_line(address))}"
     folder = next((word for word in words if "/" in word), None)
     if folder is not None:
         return (
-            "a folder goes after -a root=:"
-            f" {program_crawl_line(redacted_line(folder), is_root=True)}"
+            "give a folder with -a root=: "
+            f"{program_crawl_line(redacted_line(folder), is_root=True)}"
         )
     if len(args) != 1:
         return f"name one spider, such as: {program_crawl_line('https://…')}"
     question = meant_word(args[0], spiders)
-    return f"there is no spider {args[0]!r}{question}; there is {', '.join(spiders)}"
+    return f"there is no spider {args[0]!r}{question}; the spiders are: {', '.join(spiders)}"
 
 
 def print_crawl_error(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:

@@ -13,15 +13,15 @@ from smartcrawl.terminal.command import count_argument
 
 #: Options that stand for an argument of the spider; each with what follows it, and its meaning.
 _ARGUMENTS: Final = (
-    ("--sitemap", "URL", "read a sitemap or feed, too, or only that"),
+    ("--sitemap", "URL", "read a sitemap or feed as well, or alone"),
     ("--max-pages", "N", "stop after N pages"),
-    ("--lost-threshold", "N", "remove what N runs in a row found gone"),
-    ("--allow-private", "NAME", "permit the seed on host NAME to lead into private networks"),
+    ("--lost-threshold", "N", "remove pages that N runs in a row found gone"),
+    ("--allow-private", "NAME", "let the seed on host NAME lead into private networks"),
     ("--job", "NAME", "join the run of all workers with that name"),
 )
 _SWITCHES: Final = (
-    ("--force", "ask for every page without validators"),
-    ("--resume", "go on with an interrupted run"),
+    ("--force", "download every page again, even if unchanged"),
+    ("--resume", "continue an interrupted run"),
 )
 _ADDRESS: Final = re.compile(r"[/.:]|\Alocalhost\Z")
 _PATH: Final = re.compile(r"file:|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE)
@@ -44,12 +44,12 @@ class CrawlWords:
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Crawl one address, one folder, one source of sources.toml, or all of them (none of"
-            " these). An address like https://github.com/OWNER/REPO is a repository. The first"
-            " crawl reads every page or file; each later one refreshes them, and reads only what"
-            " changed. A folder whose name has a dot is written with its path, as in ./docs.old."
-            " Exit status: 0 complete, 3 incomplete, 4 another run is open or the last one is"
-            " paused, 1 not carried out."
+            "Crawl one address, one folder or one source of sources.toml; without any of "
+            "these, crawl all sources. An address like https://github.com/OWNER/REPO is "
+            "a repository. The first crawl reads every page or file; each later one "
+            "reads only what changed. Write a folder whose name has a dot with its path, "
+            "as in ./docs.old. Exit status: 0 complete, 3 incomplete, 4 another run is "
+            "open or the last one is paused, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -27,7 +27,7 @@ _COLUMNS = (
     printed_number_column("goneCount", "times gone"),
     printed_word_column("checked", "checked (UTC)"),
     printed_whole_column("url"),
-    printed_note_column("stays", "-D leaves it"),
+    printed_note_column("stays", "why -D keeps it"),
 )
 
 
@@ -41,10 +41,11 @@ class Command(ChangingCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "List the stored pages that were lost when they were visited last. With -D those whose"
-            " status is in LOST_PURGE_STATUSES are removed at once, however often they were found"
-            f" so; {program_name()} undo brings them back."
-            " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
+            "List the stored pages that returned an error about the page at their last "
+            "visit. -D removes those whose status is in LOST_PURGE_STATUSES at once, no "
+            f"matter how often they were found so; {program_name()} undo brings them "
+            "back. Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a "
+            "run is open."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -58,7 +59,7 @@ class Command(ChangingCommand):
     ) -> None:
         """List lost pages, or remove them with -D."""
         if opts.max is not None and not opts.delete:
-            raise UsageError("--max goes with -D")
+            raise UsageError("--max needs -D")
         policy = self.options.policy
         found = lost_page_rows(connection, policy, sources=sources)
         if not opts.delete:

@@ -37,18 +37,18 @@ class Command(BaseCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Serve a small site on this computer and crawl it with the real commands: a first"
-            " crawl, a search, a refresh, an edit, a lost page, its removal and the undo, each"
-            " explained and checked. It takes half a minute, reads and writes nothing of yours,"
-            " and removes its data at the end. Exit status: 0 every step showed what it explains,"
-            " 1 one did not, 130 stopped by Ctrl-C."
+            "Serve a small site on this computer and crawl it with the real commands: a "
+            "first crawl, a search, a refresh, an edit, a lost page, its removal and the "
+            "undo, each explained and checked. It takes half a minute, does not touch "
+            "your data, and removes its own at the end. Exit status: 0 every step worked "
+            "as explained, 1 one did not, 130 stopped by Ctrl-C."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
         super().add_options(parser)
         parser.add_argument(
-            "--keep", action="store_true", help="keep the data, and print its folder"
+            "--keep", action="store_true", help="keep the data and print its folder"
         )
         parser.add_argument(
             "--pause", action="store_true", help="wait for Enter after each step, on a terminal"
@@ -64,7 +64,7 @@ class Command(BaseCommand):
         """Show all steps; print errors as messages."""
         if args:
             word = redacted_line(args[0])
-            raise UsageError(f"{word!r} is not understood: demo takes options only")
+            raise UsageError(f"unexpected argument {word!r}: demo takes options only")
         _listen()
         try:
             self.exitcode = FAILED  # also when the reader stops reading, as in "… | head"
@@ -122,13 +122,13 @@ def play_demo(scene: Scene, shell: Shell, stage: Stage) -> None:
         stage.close_step(number, step, Result(scene.answers, claims))
         false = [claim for claim, holds in claims.items() if not holds]
         if false:
-            raise _not_shown(number, f"it is not so that {false[0]}")
+            raise _not_shown(number, f"not true: {false[0]}")
 
 
 def _not_shown(number: int, fact: str) -> DemoError:
     return DemoError(
-        f"step {number} did not show what it explains: {fact}; the output of its commands has the"
-        " reason, and --keep keeps the data for a look"
+        f"step {number} did not work as explained: {fact}. See the output of its "
+        "commands; --keep keeps the data"
     )
 
 

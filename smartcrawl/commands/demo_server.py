@@ -124,8 +124,9 @@ def serving_demo_site(site: Site, host: str = LOOPBACK, port: int = 0) -> Iterat
         server = _Server((host, port), partial(_Handler, site))
     except OSError as error:
         raise DemoError(
-            f"no web server could be started on {host}: {error.strerror or error}; the demo needs"
-            " one free port of the loopback interface, so see that it is up (ip link set lo up)"
+            f"cannot start a web server on {host}: {error.strerror or error}. The demo "
+            "needs one free port of the loopback interface; check that it is up (ip link "
+            "set lo up)"
         ) from error
     with server:
         site.base = f"http://{host}:{server.server_address[1]}"

@@ -77,9 +77,9 @@ class TextStage:
     def begin(self, url: str) -> None:
         """Show where the site is, and what the demo leaves alone."""
         text = (
-            f"A small site about bread is at {url} on this computer, for as long as this demo"
-            " takes: half a minute. The real commands crawl it. Their data is in a temporary"
-            " folder; nothing of yours is read or written."
+            f"This demo serves a small site about bread at {url} on this computer for "
+            "half a minute, and crawls it with the real commands. Their data is in a "
+            "temporary folder; your data is not touched."
         )
         self._console.print(fill(text, self._console.width), markup=False)
 
@@ -103,12 +103,14 @@ class TextStage:
         """Show the facts that were checked, and wait."""
         self._console.print()
         for claim, holds in result.claims.items():
-            mark = ("checked: ", "green") if holds else ("not so: ", "bold red")
+            mark = ("checked: ", "green") if holds else ("not true: ", "bold red")
             self._console.print(Text.assemble("  ", mark, claim))
         if number == len(STEPS) or not self._console.is_terminal:
             return
         if self._waits:
-            self._console.print("\n  Enter goes on, Ctrl-C ends the demo ", style="dim", end="")
+            self._console.print(
+                "\n  Press Enter to continue, Ctrl-C to end the demo ", style="dim", end=""
+            )
             input()
         else:
             time.sleep(_PAUSE_SECONDS)
@@ -117,14 +119,14 @@ class TextStage:
         """Show the time that the demo took, and the commands to try next."""
         own = shell.typed(("crawl", "https://docs.example.com/"))
         self._console.print(
-            f"\nAll {len(STEPS)} steps showed what they explain, in {seconds:.0f} s. Crawl a site"
+            f"\nAll {len(STEPS)} steps worked as explained, in {seconds:.0f} s. Crawl a site"
             f" of your own:\n  {own}",
             soft_wrap=True,
         )
         if folder is None:
             self._console.print("The data of the demo is removed.")
             return
-        self._console.print("These commands work with its data; its site is gone:")
+        self._console.print("These commands work on its data (the site itself is gone):")
         for words in KEPT:
             self._console.print(f"  {shell.typed_elsewhere(words)}", soft_wrap=True, markup=False)
 

@@ -129,8 +129,8 @@ def _story(scene: Scene) -> Claims:
 STEPS: Final = (
     Step(
         "The first crawl",
-        "It follows every link and the sitemap, and downloads each page once. The sitemap counts"
-        " as excluded: it is read, and not indexed.",
+        "It follows every link and the sitemap, and downloads each page once. The "
+        "sitemap counts as excluded: it is read, but not indexed.",
         _crawl,
         _all_new,
     ),
@@ -142,8 +142,8 @@ STEPS: Final = (
     ),
     Step(
         "A refresh",
-        "The same command again asks every page whether it changed. The site answers 304 Not"
-        " Modified, so no page is downloaded, read or written.",
+        "The same command again checks whether each page changed. The site returns 304 "
+        "Not Modified, so no page is downloaded, parsed or written.",
         _crawl,
         _all_unchanged,
     ),
@@ -158,28 +158,29 @@ STEPS: Final = (
     ),
     Step(
         "A lost page stays",
-        "A 404 may be a mistake of the site. The stored page stays searchable, and is marked.",
+        "A 404 may be a mistake of the site. The stored page stays searchable and is marked.",
         lambda scene: [("search", _ONLY_THERE)],
         _still_found,
     ),
     Step(
         "Removal needs evidence",
-        "A page is removed when three runs in a row found it gone, and the evidence is recorded."
-        " That is the default (LOST_THRESHOLD=3); here are the second and the third run.",
+        "A page is removed when three runs in a row found it gone, and the evidence is "
+        "recorded. Three is the default (LOST_THRESHOLD=3); here are the second and the "
+        "third run.",
         _removal,
         _removed_by_the_third,
     ),
     Step(
         "Undo",
-        "If the removal was wrong, for 30 days one command brings back every page that the run"
-        " removed.",
+        "If a removal was wrong, one command brings back every page that the run "
+        "removed, for 30 days.",
         _undo,
         _restored,
     ),
     Step(
         "The whole story",
-        "For each address, why shows the last decision with its reason, what would remove the"
-        " page, and its history.",
+        "For any address, why shows the last decision and its reason, what would remove "
+        "the page, and its history.",
         lambda scene: [("why", scene.deleted)],
         _story,
     ),

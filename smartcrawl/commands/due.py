@@ -53,12 +53,12 @@ class Command(CrawlCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Crawl every source, or --source S, but ask only the pages that are due; of the others"
-            " the stored links are followed, so that they count as reached. Sources of files are"
-            " listed whole: that asks nothing of files that did not change. With --notice nothing"
-            " is crawled: the visits of these addresses are brought forward to now."
-            " Exit status: 0 done, 3 a run was cut, 4 another run is open or the last one is"
-            " paused, 1 not carried out."
+            "Crawl every source, or --source S, but request only the pages that are due. "
+            "Of other pages the stored links are followed, so they count as reached. "
+            "Sources of files are listed whole; unchanged files are not read. With "
+            "--notice nothing is crawled: these addresses become due now. Exit status: 0 "
+            "done, 3 a run was cut short, 4 another run is open or the last one is "
+            "paused, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -68,7 +68,7 @@ class Command(CrawlCommand):
         parser.add_argument(
             "--notice",
             action="store_true",
-            help="let the addresses that follow be due now; crawl nothing",
+            help="make these addresses due now; crawl nothing",
         )
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
@@ -84,8 +84,8 @@ class Command(CrawlCommand):
             return
         if args:
             raise UsageError(
-                f"{redacted_line(args[0])!r} is not understood; to report a change:"
-                f" {program_name()} due --notice URL",
+                f"unexpected argument {redacted_line(args[0])!r}; to report a change: "
+                f"{program_name()} due --notice URL",
             )
         if opts.source is not None:
             opts.spargs["source"] = opts.source
@@ -102,8 +102,8 @@ class Command(CrawlCommand):
         if sys.stderr.isatty():
             print_complaint(
                 "due",
-                "a crawl that asks only the pages whose next visit has come; links of the other"
-                " pages are followed as they are stored. Sources of files are listed whole",
+                "crawling only the pages that are due. Of other pages the stored links "
+                "are followed; sources of files are listed whole",
             )
         return runs
 
@@ -148,13 +148,14 @@ class Command(CrawlCommand):
             declared.check()
         if not runs and (jobs := load_stored_jobs(options)):
             raise RegistryError(
-                "no source is crawled by a plain due: jobs of the HTTP API are started by its"
-                f" scheduler; {program_name()} due --source {next(iter(jobs))} crawls one"
+                "nothing to crawl: all sources are jobs of the HTTP API, which its "
+                f"scheduler starts. To crawl one now: {program_name()} due --source "
+                f"{next(iter(jobs))}"
             )
         if not runs:
             raise RegistryError(
-                "nothing was crawled yet of which there still is a source: begin with"
-                f" {program_crawl_line('https://…')}, or declare sources in {options.sources_file}"
+                f"nothing was crawled yet: start with {program_crawl_line('https://…')}, "
+                f"or declare sources in {options.sources_file}"
             )
         return runs
 
@@ -167,7 +168,7 @@ class Command(CrawlCommand):
 
     def _notice(self, urls: list[str], source: str | None) -> None:
         if not urls:
-            raise UsageError(f"name the addresses: {program_name()} due --notice URL [URL …]")
+            raise UsageError(f"give the addresses: {program_name()} due --notice URL [URL …]")
         assert self.settings is not None
         options = Options.of(self.settings)
         now = int(time.time())
@@ -195,8 +196,8 @@ class Command(CrawlCommand):
         for url in unknown:
             print_complaint(
                 "due",
-                f"{display_url(url)} is not known{f' in {source}' if source else ''}:"
-                f" {program_name()} reindex --url {redacted_line(url)} registers it",
+                f"{display_url(url)} is not known{f' in {source}' if source else ''}; to "
+                f"add it: {program_name()} reindex --url {redacted_line(url)}",
             )
         if unknown:
             self.exitcode = FAILED

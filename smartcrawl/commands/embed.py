@@ -42,10 +42,11 @@ class Command(ChangingCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Make the vectors that chunks of stored pages have not, by the embedder of the setting"
-            " EMBEDDER. Their text comes out of the registry. When every chunk has one, searches"
-            " use them. It may run while a source is being crawled."
-            " Exit status: 0 every chunk has its vector, 1 not carried out, 3 some have none yet."
+            "Make the missing vectors of stored pages with the embedder that the setting "
+            "EMBEDDER names. The text comes from the registry. Searches use vectors once "
+            "every chunk has one. It may run while a source is being crawled. Exit "
+            "status: 0 every chunk has its vector, 1 not carried out, 3 some have none "
+            "yet."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -54,7 +55,7 @@ class Command(ChangingCommand):
         parser.add_argument(
             "--refused",
             action="store_true",
-            help="ask again for the texts that were refused before",
+            help="try the texts that were refused before once more",
         )
         parser.add_argument(
             "--anew",
@@ -69,10 +70,10 @@ class Command(ChangingCommand):
         embedder = open_embedder(self.options)
         if embedder is None:
             raise UsageError(
-                "first set EMBEDDER to local, onnx or openai (docs/vectors.md)",
+                "no embedder: set EMBEDDER to local, onnx or openai (docs/vectors.md)",
             )
         if opts.anew and sources:
-            raise UsageError("--anew makes the vectors of all sources anew: leave --source out")
+            raise UsageError("--anew rebuilds the vectors of all sources: leave --source out")
         names = []
         if self.options.elasticsearch is not None:  # a later claim would win over those of a run
             names = [name for _, name in audit.audited_sources(connection, sources)]
@@ -96,8 +97,8 @@ class Command(ChangingCommand):
             if embedder.destination and owed:
                 print_complaint(
                     self.name,
-                    f"the text of {report_noun(owed, 'chunk')} goes to {embedder.destination},"
-                    f" model {embedder.model}",
+                    f"the text of {report_noun(owed, 'chunk')} is sent to "
+                    f"{embedder.destination}, model {embedder.model}",
                 )
             if opts.anew:
                 _forget(connection, embedder, number)
@@ -157,7 +158,7 @@ def _forget(connection: Connection, embedder: Embedder, number: int) -> None:
     (found,) = embedder.embed([_HARMLESS])
     if isinstance(found, RefusedText):
         raise EmbedderError(
-            f"the embedder refuses every text ({found.reason}): the former vectors stay",
+            f"the embedder refuses every text ({found.reason}); the stored vectors stay",
             lasting=True,
         )
     with transaction(connection):

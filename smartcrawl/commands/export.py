@@ -55,9 +55,9 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Write the stored pages of a source, out of the registry, without a request to a"
-            " server: as a folder with a Markdown file for each page, as JSON lines, or as"
-            " llms.txt with llms-full.txt. What is written appears whole or not at all."
+            "Write the stored pages of a source from the registry, without any request: "
+            "as a folder with a Markdown file for each page, as JSON lines, or as "
+            "llms.txt with llms-full.txt. The export appears whole or not at all."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -74,22 +74,23 @@ class Command(RegistryCommand):
         parser.add_argument(
             "--lost",
             action="store_true",
-            help="lost pages, too: those that answered with an error about the page; a page whose"
-            " last visit failed otherwise is not lost",
+            help="include lost pages, whose last visit returned an error about the page "
+            "(other failures do not make a page lost)",
         )
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Check the options, then do the work."""
         example = f"such as: {program_name()} {self.name} --source NAME --output PLACE"
         if not opts.source:
-            raise UsageError(f"say which source, {example}")
+            raise UsageError(f"give a source, {example}")
         if not opts.output:
-            raise UsageError(f"say where to write, {example}")
+            raise UsageError(f"give a place to write to, {example}")
         if opts.format != "jsonl" and opts.chunks:
-            raise UsageError("--chunks is for --format jsonl")
+            raise UsageError("--chunks needs --format jsonl")
         if opts.format != "jsonl" and opts.output == _STANDARD_OUTPUT:
             raise UsageError(
-                f"{opts.format} is a folder: name it; --format jsonl writes to standard output",
+                f"{opts.format} writes a folder, so give its name; --format jsonl can "
+                "write to standard output",
             )
         super().run(args, opts)
 
@@ -117,7 +118,9 @@ class Command(RegistryCommand):
         what = f"{report_noun(counted.number, 'page')} of {', '.join(sources)} written"
         where = "" if standard else f" to {opts.output}"
         left = counts.lost if not opts.lost else 0
-        more = f"; {report_noun(left, 'lost page')} left out: --lost adds them" if left else ""
+        more = (
+            f"; {report_noun(left, 'lost page')} left out; to include them: --lost" if left else ""
+        )
         Output(sys.stderr if standard else sys.stdout).say(escape(f"{what}{where}{more}"))
 
     def _write_lines(self, file: IO[str], pages: Iterable[ExportedPage], opts: Namespace) -> None:

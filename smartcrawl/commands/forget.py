@@ -47,13 +47,12 @@ class Command(ChangingCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Remove the stored page of URL, in every source that has it or in --source S only, and"
-            f" unpin it; without URL, remove every page of --source S. {program_name()} undo"
-            " brings the"
-            " content back. An address that is still linked and in scope comes back with the next"
-            " run: leave it out with excluded_patterns. So does a file that is still there: leave"
-            " it out with exclude."
-            " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
+            "Remove the stored page of URL, in every source that has it or only in "
+            "--source S, and unpin it; without URL, remove every page of --source S. "
+            f"{program_name()} undo brings the content back. An address that is still "
+            "linked and in scope comes back with the next run; to leave it out, use "
+            "excluded_patterns. So does a file that still exists; use exclude. Exit "
+            "status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -72,14 +71,14 @@ class Command(ChangingCommand):
         """Forget the address or the source."""
         if args:
             if opts.max is not None:
-                raise UsageError("--max goes with --source, without a URL")
+                raise UsageError("--max needs --source, and no URL")
             word = single_terminal_argument(args, "URL", f"{program_name()} forget URL")
             url = address_argument(word, connection, self.options)
             self._address(connection, sources, url, opts)
         elif opts.source is None:
             raise UsageError(
-                f"say what to forget: {program_name()} forget URL, or {program_name()} forget"
-                " --source S",
+                f"nothing given to forget: {program_name()} forget URL, or "
+                f"{program_name()} forget --source S",
             )
         else:
             self._source(connection, sources, opts)
@@ -121,7 +120,7 @@ class Command(ChangingCommand):
 
     def _state(self, page: KnownRecord) -> str:
         """Return in words what was or would be done to a page of which not all is usual."""
-        state = "nothing is stored of it"
+        state = "nothing is stored"
         if page.held:
             state = "would be removed" if self.dry else "removed"
         if not page.pinned:
@@ -158,13 +157,13 @@ class Command(ChangingCommand):
         if not self.dry and load_declared_sources(self.options.sources_file).declares(name):
             print_complaint(
                 "forget",
-                f"{name} is declared in {self.options.sources_file}: unless its table is removed"
-                " there, the next crawl brings it back",
+                f"{name} is declared in {self.options.sources_file}; unless you remove "
+                "its table there, the next crawl brings it back",
             )
         if emptied:
             was = "would be" if self.dry else "was"
             print(
-                f"{name}: nothing is stored of it; it {was} removed from the registry",
+                f"{name}: nothing is stored; it {was} removed from the registry",
                 file=sys.stderr,
             )
         if done or not emptied or opts.format == "json":

@@ -35,11 +35,11 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "List the hosts of all pages: the share of visits that brought no answer, the delay"
-            " between two requests and the requests in flight while a crawl goes on, until when no"
-            " request is sent to a host, its last Retry-After, and the state of its robots.txt."
-            " Neither pages nor robots.txt of a blocked host are requested: its pages count as"
-            " excluded, and their stored content stays searchable."
+            "List the hosts of all pages: the share of visits without a response, the "
+            "delay between two requests, the requests in flight during a crawl, until "
+            "when the host gets no request, its last Retry-After, and the state of its "
+            "robots.txt. A blocked host gets no request at all: its pages count as "
+            "excluded, and their stored content stays searchable."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -57,15 +57,15 @@ class Command(RegistryCommand):
     ) -> None:
         """Print the hosts, or block or unblock one."""
         if opts.reason is not None and opts.block is None:
-            raise UsageError("--reason says why a host is blocked: give --block HOST as well")
+            raise UsageError("--reason needs --block HOST")
         if opts.block is not None:
             host = hosts_command_argument(opts.block)
             with self._writing() as writable:
                 store_host_block_row(writable, host, opts.reason)
             print_note(
-                f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
-                " requested. Its pages count as excluded; their stored content stays searchable"
-                " until the rules for excluded pages remove it. To unblock it:",
+                f"{host} is blocked: from the next run on, it gets no request. Its pages "
+                "count as excluded; their stored content stays searchable until the "
+                "rules for excluded pages remove it. To unblock it:",
                 command=f"{program_name()} hosts --unblock {host}",
                 gap=1,
             )
@@ -74,9 +74,7 @@ class Command(RegistryCommand):
             with self._writing() as writable:
                 unblocked = delete_host_block_row(writable, host)
             if unblocked:
-                print_note(
-                    f"{host} is not blocked any more: it is asked again from the next run on"
-                )
+                print_note(f"{host} is no longer blocked; the next run requests its pages again")
             else:
                 print_note(f"{host} was not blocked; nothing changed. {_blocked(connection)}")
         else:
@@ -90,7 +88,7 @@ class Command(RegistryCommand):
             if opts.format == "json":
                 print_json(rows)
             else:
-                print_table(COLUMNS, [hosts_command_row(row) for row in rows], empty="no host yet")
+                print_table(COLUMNS, [hosts_command_row(row) for row in rows], empty="no hosts yet")
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -124,9 +122,9 @@ def hosts_command_row(row: dict[str, Any]) -> dict[str, Any]:
     """Format a host for the table."""
     held = []
     if row["parkedUntil"] is not None:
-        held.append(f"parked until {row['parkedUntil']}: no answer")
+        held.append(f"parked until {row['parkedUntil']}: no response")
     if row["pausedUntil"] is not None:
-        held.append(f"until {row['pausedUntil']}, as it asked")
+        held.append(f"until {row['pausedUntil']}, as the host requested")
     return {
         "host": row["host"],
         "pages": row["pages"],
@@ -137,7 +135,7 @@ def hosts_command_row(row: dict[str, Any]) -> dict[str, Any]:
         "retryAfter": (
             None if row["retryAfter"] is None else f"{row['retryAfter']} s at {row['retryAfterAt']}"
         ),
-        "robots": row["robots"] or "not asked",
+        "robots": row["robots"] or "not requested",
         "blocked": "yes" if row["blocked"] else None,
         "robotsNote": row["robotsError"],
         "distrusted": "; ".join(row["distrusted"]),
@@ -151,16 +149,16 @@ def hosts_command_argument(value: str) -> str:
     Raises:
         RegistryError: it is no host.
     """
-    written = "write its name, with the port unless that is 80 or 443: example.com, 127.0.0.1:8000"
+    written = "write its name, and the port unless it is 80 or 443: example.com, 127.0.0.1:8000"
     address = re.match(r"https?://", value, re.IGNORECASE)
     plain = re.fullmatch(r"[^\s/?#@\\]+", value) is not None
     try:
         host = url_host_key(value if address else f"http://{value}/")
     except ValueError:
-        raise RegistryError(f"{value!r} is no host: {written}") from None
+        raise RegistryError(f"{value!r} is not a host: {written}") from None
     if not plain:
         meant = f"; did you mean {host}?" if address and host else ""
-        raise RegistryError(f"{value!r} is no host: {written}{meant}")
+        raise RegistryError(f"{value!r} is not a host: {written}{meant}")
     return host
 
 

@@ -8,7 +8,7 @@ from typing import Final
 #: Each command with the line that it describes itself by.
 COMMANDS: Final[Mapping[str, str]] = {
     "crawl": "Crawl a site, or refresh it",
-    "search": "Search the pages that were crawled",
+    "search": "Search the crawled pages",
     "status": "Show how each source is doing",
     "due": "Crawl only the pages that are due",
     "why": "Show the record and history of one address, and what would remove it",
@@ -16,7 +16,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "runs": "List the runs, newest first",
     "registry": "List the record of every page",
     "hosts": "List the hosts; block or unblock one",
-    "reindex": "Order pages to be fetched whole and indexed anew",
+    "reindex": "Fetch pages whole and index them again at the next crawl",
     "orphans": "List orphans and withheld removals; remove or approve them",
     "deltamerge": "List lost pages, or remove them with -D",
     "forget": "Remove an address or a source, and unpin it",

@@ -41,19 +41,22 @@ class Command(BaseCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Serve the crawled pages by the Model Context Protocol: tools to search, to fetch a"
-            " page as Markdown and to list the sources. Without --http it speaks over standard"
-            " input and output, as a client starts it, and ends with its client. With --http it"
-            " serves /mcp until SIGTERM or Ctrl-C; at a loopback address without a key, at any"
-            " other one with the keys of the HTTP API. It needs the extra mcp. Exit status: 0 ended"
-            " in order, 1 it cannot listen, or the registry, a key or the extra is missing."
+            "Serve the crawled pages over the Model Context Protocol: tools to search, "
+            "to fetch a page as Markdown and to list the sources. Without --http it uses "
+            "standard input and output, as MCP clients start it, and ends with its "
+            "client. With --http it serves /mcp until SIGTERM or Ctrl-C: without a key "
+            "on a loopback address, with the keys of the HTTP API on any other. It needs "
+            "the extra mcp. Exit status: 0 ended normally, 1 it cannot listen, or the "
+            "registry, a key or the extra is missing."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
         super().add_options(parser)
         parser.add_argument(
-            "--http", metavar="HOST:PORT", help="serve over HTTP there; port 0: a free one"
+            "--http",
+            metavar="HOST:PORT",
+            help="serve over HTTP at this address; port 0: any free port",
         )
         parser.add_argument(
             "--allow-refresh",
@@ -65,7 +68,7 @@ class Command(BaseCommand):
         """Serve; print errors as messages."""
         if args:
             raise UsageError(
-                f"{redacted_line(args[0])!r} is not understood: mcp takes options only"
+                f"unexpected argument {redacted_line(args[0])!r}: mcp takes options only"
             )
         try:
             at = None if opts.http is None else _address(self.settings, opts.http)
@@ -126,7 +129,7 @@ class Command(BaseCommand):
 
         log_server_to_stderr(self.settings)
         with closing(listening_server_socket(at)) as listening:
-            print_note(f"serving at {server_url(listening)}{MCP_PATH}; Ctrl-C ends it")
+            print_note(f"serving at {server_url(listening)}{MCP_PATH}; stop with Ctrl-C")
             print_note_of_serving_without_keys(at)
             sys.stdout.flush()  # the program that started this one may wait for the address
             counts = RequestCounts(at)

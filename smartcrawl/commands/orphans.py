@@ -50,12 +50,13 @@ class Command(ChangingCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "List the stored pages that the latest complete run did not reach or could not ask, and"
-            " those whose removal the guard withheld. --purge removes the orphans at once, whatever"
-            " their age. --approve RUN --max N removes at most N pages that were withheld in RUN or"
-            " earlier, or whose folder, bucket or library was empty in RUN, and neither reached nor"
-            f" answered since; {program_name()} undo brings them back."
-            " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
+            "List the stored pages that the latest complete run did not reach or was not "
+            "allowed to request, and those whose removal waits for approval. --purge "
+            "removes the orphans at once, whatever their age. --approve RUN --max N "
+            "removes at most N pages that were withheld in RUN or earlier, or whose "
+            "folder, bucket or library was empty in RUN, and that no run has seen since; "
+            f"{program_name()} undo brings them back. Exit status: 0 done, 1 not carried "
+            "out, 3 withheld by the guard, 4 a run is open."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -66,7 +67,7 @@ class Command(ChangingCommand):
             "--approve",
             type=count_argument,
             metavar="RUN",
-            help="remove pages that the guard withheld in RUN or earlier, at most --max of them",
+            help="approve the removals withheld in RUN or earlier, at most --max of them",
         )
         self.add_ceiling(parser)
 
@@ -75,13 +76,13 @@ class Command(ChangingCommand):
     ) -> None:
         """List orphans, remove them, or approve withheld removals."""
         if opts.purge and opts.approve is not None:
-            raise UsageError("--purge or --approve RUN, not both")
+            raise UsageError("give --purge or --approve RUN, not both")
         if opts.approve is not None:
             self._approve(connection, sources, opts)
         elif opts.purge:
             self._purge(connection, sources, opts)
         elif opts.max is not None:
-            raise UsageError("--max goes with --purge or --approve RUN")
+            raise UsageError("--max needs --purge or --approve RUN")
         else:
             self._list(connection, sources, opts)
 
@@ -91,12 +92,12 @@ class Command(ChangingCommand):
             print_json(found.rows)
             return
         rows = [_shown(row) for row in found.rows]
-        print_table(_COLUMNS, rows, empty="no stored page is orphaned, and no removal is withheld")
+        print_table(_COLUMNS, rows, empty="no orphans, and no removal waits for approval")
         for one in found.releases:
             release = self.again("orphans", "--approve", one.run, "--max", one.pages)
             them = "it" if one.pages == 1 else "them"
             print()
-            text = f"withheld in {one.source}: {one.pages}; release {them} with:"
+            text = f"{one.source}: {one.pages} waiting for approval; to approve {them}:"
             print_note(text, command=release, gap=1)
 
     def _purge(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
@@ -149,7 +150,11 @@ class Command(ChangingCommand):
             }
         )
         listed = ", ".join(str(number) for number in runs)
-        waits = f"removals are withheld in: {listed}" if listed else "no removal is withheld"
+        waits = (
+            f"removals wait for approval in: {listed}"
+            if listed
+            else "no removal waits for approval"
+        )
         where = f" of {', '.join(sources)}" if sources else ""
         return f"there is no run {run}{where}; {waits} (see {program_name()} orphans)"
 

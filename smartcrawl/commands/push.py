@@ -32,20 +32,20 @@ class Command(ChangingCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Give the new and changed pages of a source to the vector store VECTOR_STORE_ID of the"
-            " server VECTOR_STORE_URL, as Markdown files, and remove the files of pages that are"
-            " gone. Their text comes out of the registry. Files of other programs are not touched,"
-            " and the account keeps what the store loses."
-            " It may run while the source is being crawled."
-            " Exit status: 0 the store has every page, 1 not carried out, 3 it lacks some, 4"
-            " another process pushes to it."
+            "Upload the new and changed pages of a source to the vector store "
+            "VECTOR_STORE_ID of the server VECTOR_STORE_URL, as Markdown files, and "
+            "remove the files of removed pages. Their text comes from the registry. "
+            "Files of other programs are not touched; files removed from the store "
+            "remain in the account. It may run while the source is being crawled. Exit "
+            "status: 0 the store has every page, 1 not carried out, 3 it lacks some, 4 "
+            "another process pushes to it."
         )
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Check the options, then do the work."""
         if not opts.source:
             raise UsageError(
-                f"say which source, such as: {program_name()} {self.name} --source NAME",
+                f"give a source, such as: {program_name()} {self.name} --source NAME",
             )
         super().run(args, opts)
 
@@ -59,7 +59,7 @@ class Command(ChangingCommand):
                 "no vector store: set VECTOR_STORE_ID to its id (docs/vector-stores.md)",
             )
         if len(sources) > 1:
-            raise UsageError(f"name one source of {', '.join(sources)}")
+            raise UsageError(f"give one source of: {', '.join(sources)}")
         source = sources[0]
         would = run_would_push(connection, options, source)
         if self.dry:
@@ -68,8 +68,8 @@ class Command(ChangingCommand):
         if would.uploaded:
             print_complaint(
                 self.name,
-                f"the text of {report_noun(would.uploaded, 'page')} goes to"
-                f" {options.destination}, vector store {options.store}",
+                f"the text of {report_noun(would.uploaded, 'page')} is sent to "
+                f"{options.destination}, vector store {options.store}",
             )
         try:
             with self.database.translated("write"), self.meter(would.pages) as meter:

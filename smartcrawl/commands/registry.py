@@ -61,14 +61,14 @@ class Command(RegistryCommand):
         parser.add_argument(
             "--outcome",
             metavar="X",
-            help=f"only this last outcome: {', '.join(_OUTCOMES)}; a lost page whose next visit"
-            " fails otherwise is failed",
+            help=f"only this last outcome: {', '.join(_OUTCOMES)}; a lost page whose next "
+            "visit fails otherwise counts as failed",
         )
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--no-text", action="store_true", help="only pages without text")
         which.add_argument("--sitemaps", action="store_true", help="only sitemaps and feeds")
         which.add_argument(
-            "--dead", action="store_true", help="only pages that Elasticsearch refused as they are"
+            "--dead", action="store_true", help="only pages that Elasticsearch refused"
         )
         which.add_argument(
             "--new-epoch",
@@ -108,8 +108,7 @@ class Command(RegistryCommand):
     def _new_epoch(self) -> None:
         if self.options.elasticsearch is None:
             raise UsageError(
-                "--new-epoch is for a registry that writes to an Elasticsearch:"
-                " ELASTICSEARCH_URL is empty",
+                "--new-epoch needs an index in Elasticsearch, but ELASTICSEARCH_URL is empty",
             )
         with self.database.translated("write"):
             connection = self.database.open()
@@ -118,9 +117,9 @@ class Command(RegistryCommand):
             finally:
                 connection.close()
         print_note(
-            f"epoch {epoch} began: {report_noun(pages, 'page')} will be written to the index anew"
-            f" by the next run of each source; {program_name()} audit lists the other entries of"
-            " the index"
+            f"epoch {epoch} began: {report_noun(pages, 'page')} will be written to the "
+            "index again by the next run of each source; to list other entries of the "
+            f"index: {program_name()} audit"
         )
 
 
@@ -136,8 +135,8 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 def _empty(opts: Namespace) -> str:
     """Return the sentence that stands for an empty table."""
     if any((opts.source, opts.status, opts.outcome, opts.no_text, opts.sitemaps, opts.dead)):
-        return f"no record matches; {program_name()} registry lists all of them"
-    return f"no record yet; the first ones come with: {program_crawl_line('https://…')}"
+        return f"no record matches; to list all: {program_name()} registry"
+    return f"no records yet; crawl something first: {program_crawl_line('https://…')}"
 
 
 def _named(given: str | None, what: str, known: Mapping[str, _T]) -> _T | None:

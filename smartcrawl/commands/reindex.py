@@ -50,14 +50,15 @@ class Command(ChangingCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Order pages to be fetched whole and indexed anew, whatever their validators say. They"
-            f" are due at once: the next {program_name()} due or {program_name()} crawl asks them."
-            " An order that comes while a page is being fetched holds for its next visit."
-            f" An address that --url names stays a seed until {program_name()} forget URL."
-            " One that is not known yet is registered; that waits until no run of its source is"
-            " under way. --from-registry builds the index in Elasticsearch anew out of the stored"
-            " pages; searches use the old index until the new one is complete."
-            " Exit status: 0 done, 1 not carried out, 4 a run of the source is under way."
+            "Have pages fetched whole and indexed again at their next visit, even if "
+            f"unchanged. They are due at once: the next {program_name()} due or "
+            f"{program_name()} crawl requests them. If a page is being fetched right now, "
+            "the order counts for its next visit. An address given with --url stays a "
+            f"seed until {program_name()} forget URL. An unknown one is added once no run "
+            "of its source is open. --from-registry rebuilds the index in Elasticsearch "
+            "from the stored pages; searches use the old index until the new one is "
+            "complete. Exit status: 0 done, 1 not carried out, 4 a run of the source is "
+            "under way."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -69,12 +70,14 @@ class Command(ChangingCommand):
             "--id", metavar="ID", help=f"this id, as {program_name()} registry prints it"
         )
         which.add_argument(
-            "--pattern", metavar="RE", help="stored pages whose address has this regular expression"
+            "--pattern",
+            metavar="RE",
+            help="stored pages whose address matches this regular expression",
         )
         which.add_argument(
             "--from-registry",
             action="store_true",
-            help="build the index in Elasticsearch anew, without any download",
+            help="rebuild the index in Elasticsearch, without any download",
         )
         parser.add_argument(
             "--limit",
@@ -93,7 +96,7 @@ class Command(ChangingCommand):
             return
         if not (opts.url or opts.id or opts.pattern or opts.source):
             raise UsageError(
-                "say which pages: --url URL, --id ID, --pattern RE, or --source S for all of it",
+                "give pages: --url URL, --id ID, --pattern RE, or --source S for a whole source",
             )
         now = int(time.time())
         with self.database.translated("write"):
@@ -118,7 +121,7 @@ class Command(ChangingCommand):
             ]
             if not found:
                 raise RegistryError(
-                    f"{opts.id} is not known; {program_name()} registry lists all known ids"
+                    f"{opts.id} is not known; to list all known ids: {program_name()} registry"
                 )
             return found
         if not opts.pattern:
@@ -127,8 +130,8 @@ class Command(ChangingCommand):
             pattern = compile_scope_pattern(opts.pattern)
         except ValueError as error:
             raise RegistryError(
-                f"--pattern is {opts.pattern!r}, no regular expression ({error}): put a backslash"
-                " before a character that stands for itself"
+                f"--pattern is {opts.pattern!r}, which is not a regular expression "
+                f"({error}): put a backslash before special characters"
             ) from error
         return items.stored_page_rows(
             connection,
@@ -165,8 +168,8 @@ class Command(ChangingCommand):
         name = self._holder(connection, sources, declared, wanted)
         if _is_listed(connection, declared, name, wanted):
             raise RegistryError(
-                f"{display_url(wanted)} is not known: the next run of {name} reads it if it is"
-                f" there: {self.again('due', '--source', name)}"
+                f"{display_url(wanted)} is not known; if the file exists, the next run of "
+                f"{name} reads it: {self.again('due', '--source', name)}"
             )
         if dry:
             return [], [(name, wanted)]
@@ -200,15 +203,17 @@ class Command(ChangingCommand):
                 f" Until robots.txt allows it, each run of its source {ends} incomplete."
             )
             command = "" if self.dry else self.again("forget", url)
-            after = "" if self.dry else " To take the order back:"
+            after = "" if self.dry else " To cancel the order:"
             Output(sys.stderr).say(escape(f"{text}{after}"), command=command, gap=1)
 
     def _rebuild(self, connection: Connection, opts: Namespace) -> None:
         if opts.source or opts.dry_run:
-            raise UsageError("--from-registry takes the whole registry, and no --dry-run")
+            raise UsageError(
+                "--from-registry rebuilds everything; give no other pages and no --dry-run"
+            )
         if self.options.elasticsearch is None:
             raise UsageError(
-                "--from-registry builds an index in Elasticsearch: ELASTICSEARCH_URL is empty",
+                "--from-registry needs an index in Elasticsearch, but ELASTICSEARCH_URL is empty",
             )
         rows: Any = connection.execute(_SOURCES).fetchall()
         total = audit.audited_index_page_count(connection, [])
@@ -218,12 +223,12 @@ class Command(ChangingCommand):
             print_json({"written": done.pages, "kept": done.left})
         else:
             written = report_noun(done.pages, "page")
-            print_note(f"the index was built anew out of the registry: {written}, no download")
+            print_note(f"the index was rebuilt from the registry: {written}, no download")
         if done.left:
             print_complaint(
                 "reindex",
-                f"not made by this registry, and kept: {', '.join(done.left)}; delete in"
-                " Elasticsearch what is of no use",
+                f"kept, because this registry did not make them: {', '.join(done.left)}; "
+                "delete them in Elasticsearch if they are of no use",
             )
 
     def _order(
@@ -259,18 +264,18 @@ class Command(ChangingCommand):
         shown = display_url(url)
         if holders:
             raise RegistryError(
-                f"{shown} is in the scope of {', '.join(holders)}: name one with --source"
+                f"{shown} is in the scope of {', '.join(holders)}: choose one with --source"
             )
         refused = "; ".join(f"{name}: {why}" for name, why in found.refusals.items())
         if refused:
             raise RegistryError(
-                f"{shown} is not known, and left out by its sources: {refused}; what they leave out"
-                f" is declared in {self.options.sources_file}, or is of a type that nothing reads"
+                f"{shown} is not known, and its sources leave it out: {refused}. See "
+                f"{self.options.sources_file}; files of some types cannot be read at all"
             )
         where = f"the scope of {', '.join(sources)}" if sources else "the scope of no source"
         raise RegistryError(
-            f"{shown} is not known, and in {where}: widen the source in"
-            f" {self.options.sources_file}, or crawl it: {_crawl_line(url)}"
+            f"{shown} is not known, and in {where}: widen a source in "
+            f"{self.options.sources_file}, or crawl it: {_crawl_line(url)}"
             if not sources
             else f"{shown} is not known, and not in {where}"
         )
@@ -295,7 +300,9 @@ class Command(ChangingCommand):
             return
         by_source = Counter(source for source, _, _ in rows)
         pages = report_noun(len(rows), "page")
-        print(f"{pages} {'would be' if opts.dry_run else 'will be'} fetched whole and indexed anew")
+        print(
+            f"{pages} {'would be' if opts.dry_run else 'will be'} fetched whole and indexed again"
+        )
         if not opts.dry_run:
             them = "it" if len(rows) == 1 else "them"
             for source in sorted(by_source):

@@ -54,19 +54,21 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            f"Put FILE, which {program_name()} backup wrote, in the place of the registry, and the"
-            " bodies of FILE.snapshots into the store where it lacks them. No crawl may run; the"
-            " API may. A registry with newer work stays, unless --yes is given. Where the"
-            " documents are in an Elasticsearch, a new epoch begins: the next run of each source"
-            " writes its pages anew. Exit status: 0 restored, 3 the registry has newer work, 1"
-            " nothing was changed, 4 a crawl runs."
+            f"Replace the registry with FILE, a backup made by {program_name()} backup, "
+            "and add the missing bodies from FILE.snapshots to the store. No crawl may "
+            "run; the API may. If the registry has newer work, nothing is changed unless "
+            "--yes is given. If the index is in Elasticsearch, the next run of each "
+            "source writes its pages again. Exit status: 0 restored, 3 the registry has "
+            "newer work, 1 nothing was changed, 4 a crawl runs."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
         super().add_options(parser)
         parser.add_argument(
-            "--yes", action="store_true", help="restore it over newer work, which is lost then"
+            "--yes",
+            action="store_true",
+            help="restore even if the registry has newer work, which is lost then",
         )
 
     def run(self, args: list[str], opts: Namespace) -> None:
@@ -79,9 +81,10 @@ class Command(RegistryCommand):
             self.database = database = registry_database(self.options.registry)
             if not isinstance(database, SqliteDatabase):
                 raise RegistryError(
-                    "this registry is in PostgreSQL, which restores it itself: pg_restore --clean"
-                    f" --if-exists --dbname={database} {word}; then {program_name()} registry"
-                    " --new-epoch, where the documents are in an Elasticsearch"
+                    "this registry is in PostgreSQL; restore it with its own tool: "
+                    f"pg_restore --clean --if-exists --dbname={database} {word}; then "
+                    f"{program_name()} registry --new-epoch, if the index is in "
+                    "Elasticsearch"
                 )
             with printed(), database.none_runs():
                 self._restore(database, Path(word).absolute(), opts)
@@ -121,13 +124,14 @@ class Command(RegistryCommand):
             f"{path} is restored: {report_noun(state.runs, 'run')}, last changed {state.time}"
         )
         if aside is not None:
-            print_note(f"the damaged one is kept as {aside}")
+            print_note(f"the damaged registry is kept as {aside}")
         if snapshots is not None:
             print_note(f"{report_noun(snapshots.copied, 'snapshot')} restored")
         if epoch is not None:
             print_note(
-                f"epoch {epoch} began: the next run of each source writes its pages to the index"
-                f" anew; {program_name()} audit lists the other entries of the index"
+                f"epoch {epoch} began: the next run of each source writes its pages to "
+                f"the index again; to list other entries of the index: {program_name()} "
+                "audit"
             )
 
     def _refuse(self, file: Path, before: RegistryState, state: RegistryState) -> None:
@@ -136,8 +140,8 @@ class Command(RegistryCommand):
         what = f"{report_noun(runs, 'run')} more, and was" if runs > 0 else "newer work: it was"
         Output(sys.stderr).say(
             escape(
-                f"restore: nothing was changed: the registry has {what} last changed at"
-                f" {before.time}, the backup at {state.time}; to lose what came since:"
+                f"restore: nothing was changed: the registry has {what} last changed at "
+                f"{before.time}, the backup at {state.time}. To discard the newer work:"
             ),
             command=self.again("restore", "--yes", file),
             gap=1,
@@ -150,8 +154,8 @@ class Command(RegistryCommand):
             return None
         if self.options.elasticsearch is None:
             raise RegistryError(
-                "the backup is of a registry that writes to an Elasticsearch, and"
-                " ELASTICSEARCH_URL is empty: set it, and restore again; nothing was changed"
+                "the backup needs an index in Elasticsearch, but ELASTICSEARCH_URL is "
+                "empty; nothing was changed. Set it, and restore again"
             )
         epoch, _ = begin_index_epoch(self.options, prepared)
         return epoch

@@ -73,7 +73,7 @@ class Command(RegistryCommand):
 
 
 def _empty() -> str:
-    return f"no run yet; the first one begins with: {program_crawl_line('https://…')}"
+    return f"no runs yet; crawl something first: {program_crawl_line('https://…')}"
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

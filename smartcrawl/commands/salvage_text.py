@@ -12,17 +12,17 @@ from smartcrawl.terminal.tables import print_table, printed_number_column, print
 #: Effects of a salvage, for 1 row and for any other number.
 _MENDED: Final = {
     "fetched_again": (
-        "page has lost content or state, and is fetched whole by the next crawl",
-        "pages have lost content or state, and are fetched whole by the next crawl",
+        "page has lost content or state; the next crawl downloads it again",
+        "pages have lost content or state; the next crawl downloads them again",
     ),
     "sources": (
-        "source has lost its name, and is called salvaged-NUMBER",
-        "sources have lost their names, and are called salvaged-NUMBER",
+        "source has lost its name and is now called salvaged-NUMBER",
+        "sources have lost their names and are now called salvaged-NUMBER",
     ),
     "hosts": ("host has lost its figures", "hosts have lost their figures"),
     "dropped": (
-        "row belonged to a missing one or cannot be read, and is left out",
-        "rows belonged to missing ones or cannot be read, and are left out",
+        "row is unreadable or belongs to a missing one, and is left out",
+        "rows are unreadable or belong to missing ones, and are left out",
     ),
 }
 
@@ -35,7 +35,7 @@ def print_salvage_command(done: Salvaged | None, *, as_json: bool, dry: bool = F
     if as_json:
         print_json(_as_json(done) | ({"dryRun": True} if dry else {}))
     elif done is None:
-        print("the registry is sound: there is nothing to salvage")
+        print("the registry is not damaged; there is nothing to salvage")
     else:
         rows = [
             {"table": one.table, "copied": one.rows, "missing": _missing(one)}
@@ -58,7 +58,7 @@ def print_salvage_command(done: Salvaged | None, *, as_json: bool, dry: bool = F
             return
         print_note(f"the damaged file is kept as {done.aside}")
         if not done.whole:
-            print_note("crawl every source once, so that missing content is fetched again")
+            print_note("crawl every source once, to download missing content again")
 
 
 def _missing(one: Copied) -> str:

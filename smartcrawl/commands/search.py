@@ -42,10 +42,11 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Search the pages that were crawled, best first: those with all words or most of them."
-            ' "Two words" in quotes stay together and must occur; -word or -"two words" must not;'
-            " site:HOST, site:HOST/PATH, site:file:///FOLDER and in:SOURCE limit the search; -site:"
-            " and -in: leave pages out. Quote the whole query for the shell."
+            "Search the crawled pages, best first: those with all words, or most of "
+            'them. "Two words" in quotes must occur together; -word or -"two words" must '
+            "not occur; site:HOST, site:HOST/PATH, site:file:///FOLDER and in:SOURCE "
+            "limit the search; -site: and -in: leave pages out. Quote the whole query "
+            "for the shell."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -89,9 +90,7 @@ class Command(RegistryCommand):
         """Print the hits."""
         query = " ".join(args)
         if not query.strip():
-            raise UsageError(
-                f"say what to search for, such as: {program_name()} search 'two words'"
-            )
+            raise UsageError(f"nothing to search for; try: {program_name()} search 'two words'")
         known = stored_source_names(connection)
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
         found = search_index(
@@ -158,7 +157,7 @@ def _wordless(query: str) -> str:
     if any(map(str.isalnum, query)):
         why = "it only limits the search; add words"
     else:
-        why = "it has no letter and no digit; give words"
+        why = "it has no letters or digits; give words"
     return f": {why}, such as: {program_name()} search 'two words'"
 
 

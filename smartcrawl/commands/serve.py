@@ -65,9 +65,9 @@ class Command(BaseCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Serve the HTTP API until SIGTERM or Ctrl-C. At a loopback address it needs no key; at"
-            " any other one, every request does, and the first key must exist before. Exit status:"
-            " 0 ended in order, 1 it cannot listen, or there is no key."
+            "Serve the HTTP API until SIGTERM or Ctrl-C. On a loopback address no key is "
+            "needed; on any other address every request needs one, so make a key first. "
+            "Exit status: 0 ended normally, 1 it cannot listen, or there is no key."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -77,12 +77,12 @@ class Command(BaseCommand):
             help_text = f"{SETTINGS[name].meaning} ({name}, default: {SETTINGS[name].default})"
             parser.add_argument(option, metavar=metavar, help=help_text)
         keys = parser.add_mutually_exclusive_group()
-        keys.add_argument("--create-key", metavar="NAME", help="make a key, print it once, and end")
-        keys.add_argument("--list-keys", action="store_true", help="list the keys, and end")
-        keys.add_argument("--revoke-key", metavar="ID", help="revoke a key, and end")
+        keys.add_argument("--create-key", metavar="NAME", help="make a key and print it once")
+        keys.add_argument("--list-keys", action="store_true", help="list the keys")
+        keys.add_argument("--revoke-key", metavar="ID", help="revoke a key")
         parser.add_argument("--scope", choices=SCOPES, help="scope of a new key (default: read)")
         parser.add_argument(
-            "--expires-days", type=count_argument, metavar="N", help="days that a new key counts"
+            "--expires-days", type=count_argument, metavar="N", help="days until a new key expires"
         )
         parser.add_argument(
             "--format", choices=("text", "json"), default="text", help="default: text"
@@ -92,10 +92,10 @@ class Command(BaseCommand):
         """Serve, or manage keys; print errors as messages."""
         if args:
             raise UsageError(
-                f"{redacted_line(args[0])!r} is not understood: serve takes options only"
+                f"unexpected argument {redacted_line(args[0])!r}: serve takes options only"
             )
         if opts.create_key is None and (opts.scope or opts.expires_days):
-            raise UsageError("--scope and --expires-days belong to --create-key NAME")
+            raise UsageError("--scope and --expires-days need --create-key NAME")
         if opts.expires_days is not None and opts.expires_days > _MOST_DAYS:
             raise UsageError(f"--expires-days takes at most {_MOST_DAYS:,} days")
         try:
@@ -136,7 +136,7 @@ class Command(BaseCommand):
             if opts.format == "json":
                 print_json({"url": url, "pid": os.getpid(), "keysRequired": server.keys_required})
             else:
-                print_note(f"serving at {url}; Ctrl-C ends it")
+                print_note(f"serving at {url}; stop with Ctrl-C")
                 print_note_of_serving_without_keys(server)
             sys.stdout.flush()  # the program that started this one may wait for the address
             declared = DeclaredNames(options.sources_file)
@@ -201,8 +201,8 @@ def _manage(connection: Connection, opts: Namespace) -> None:
     elif opts.revoke_key is not None:
         if not revoke_api_key(connection, opts.revoke_key, now):
             raise SettingError(
-                f"no key that counts has the id {redacted_line(opts.revoke_key)!r}:"
-                f" {program_name()} serve --list-keys lists them"
+                f"there is no valid key with the id {redacted_line(opts.revoke_key)!r}; "
+                f"to list the keys: {program_name()} serve --list-keys"
             )
         if opts.format == "json":
             print_json({"id": opts.revoke_key, "revoked": _when(now)})
@@ -213,14 +213,14 @@ def _manage(connection: Connection, opts: Namespace) -> None:
         if opts.format == "json":
             print_json(rows)
         else:
-            empty = f"no key yet; make one with: {program_name()} serve --create-key NAME"
+            empty = f"no keys yet; make one with: {program_name()} serve --create-key NAME"
             tables.print_table(_COLUMNS, [_shown(row) for row in rows], empty=empty)
 
 
 def _create(connection: Connection, opts: Namespace, now: int) -> None:
     name = redacted_line(opts.create_key.strip())
     if not name:
-        raise SettingError("--create-key takes the name of who gets the key, such as grafana")
+        raise SettingError("--create-key takes a name for the key, such as grafana")
     expires = now + opts.expires_days * _DAY if opts.expires_days else None
     scope = Scope[(opts.scope or "read").upper()]
     text, key = make_api_key(connection, name, scope, now, expires=expires)
@@ -228,7 +228,7 @@ def _create(connection: Connection, opts: Namespace, now: int) -> None:
         print_json(_row(key) | {"key": text})
         return
     print(text)
-    print_note(f"this key of {name} ({key.scope.name.lower()}) is shown only now: keep it safe")
+    print_note(f"the key of {name} ({key.scope.name.lower()}) is shown only once: keep it safe")
 
 
 def _row(key: Key) -> dict[str, Any]:

@@ -46,8 +46,9 @@ def require_key_of_serve_command(
             return
     where = "behind a proxy" if server.trusted_proxies else f"at {server.host}"
     raise SettingError(
-        f"{where} every request needs an API key, and there is none: make one first with"
-        f" {program_name()} serve --create-key NAME --scope read, or serve at 127.0.0.1 only"
+        f"{where} every request needs an API key, but there is none: make one with "
+        f"{program_name()} serve --create-key NAME --scope read, or serve at 127.0.0.1 "
+        "only"
     )
 
 
@@ -55,8 +56,8 @@ def print_note_of_serving_without_keys(server: ServerOptions) -> None:
     """Say that no request needs a key, where that is so: a reverse proxy would pass on any."""
     if not server.keys_required:
         print_note(
-            "no request needs a key here. A reverse proxy of this machine would let everyone in:"
-            " before one is set up, make a key and set API_TRUSTED_PROXIES",
+            "requests need no key here. A reverse proxy on this machine would let "
+            "everyone in: before you set one up, make a key and set API_TRUSTED_PROXIES",
             command=f"{program_name()} serve --create-key NAME",
         )
 

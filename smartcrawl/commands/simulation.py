@@ -51,7 +51,7 @@ def add_simulate_command_options(parser: ArgumentParser) -> None:
         "--simulate",
         type=_days,
         metavar="DAYS",
-        help="replay the last DAYS days under other settings, in place of the plan",
+        help="instead of the plan, replay the last DAYS days under other settings",
     )
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="with --simulate: draw the result into FILE"
@@ -81,10 +81,10 @@ def print_simulate_command(
         SmartcrawlError: no source can be replayed, or the picture cannot be drawn or written.
     """
     if not sources:
-        raise RegistryError("there is no source yet: declare one in sources.toml, or crawl a URL")
+        raise RegistryError("no sources yet: declare one in sources.toml, or crawl a URL")
     if svg is not None and len(sources) > 1:
         raise SmartcrawlError(
-            f"a picture shows one source, and there are {len(sources)}: name one with --source"
+            f"a picture shows one source, but there are {len(sources)}: choose one with --source"
         )
     found = [
         simulation_report(connection, name, number, schedule, since=now - days * DAY, now=now)

@@ -41,10 +41,10 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Show for each source how many records have which status, how many pages are stored,"
-            " lost, orphaned, withheld and due, how fresh they are, how often they change and fail,"
-            " the bytes that were downloaded and saved, and its last run; then what deserves a"
-            " look, with the command that goes on."
+            "Show for each source how many records have which status, how many pages are "
+            "stored, lost, orphaned, waiting for approval and due, how fresh they are, "
+            "how often they change and fail, the bytes downloaded and saved, and the "
+            "last run; then what needs attention, with the command that helps."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -53,7 +53,7 @@ class Command(RegistryCommand):
         parser.add_argument(
             "--details",
             action="store_true",
-            help="all figures of every source, also if they fill more than one screen",
+            help="all figures of every source, even if they fill more than one screen",
         )
 
     def work(
@@ -78,7 +78,7 @@ class Command(RegistryCommand):
             print_json(answer)
             return
         if not found:
-            print(f"nothing was crawled yet; begin with: {program_crawl_line('https://…')}")
+            print(f"nothing was crawled yet; start with: {program_crawl_line('https://…')}")
             return
         blocks = [self._block(one, now) for one in found]
         whole = [*blocks, *self._total(found, total)]
@@ -137,7 +137,9 @@ class Command(RegistryCommand):
             return "no run"
         if run.finished_at is None:
             if self.database.is_held(str(status.source)):
-                return f"run {run.no} goes on, begun {report_time_span(now - run.started_at)} ago"
+                return (
+                    f"run {run.no} is running, started {report_time_span(now - run.started_at)} ago"
+                )
             resume = program_argument("resume")
             return f"the process of run {run.no} died: continue with {resume}"
         text = "complete" if run.complete else "incomplete"

@@ -34,7 +34,8 @@ _NEWS = (Word.NEW, Word.MODIFIED, Word.CLONE, Word.LOST)
 _STILL_GONE = "still gone"  #: of removed pages that were asked for again, and are missing
 #: Of a shared run that this worker left by order, and others have not left yet.
 _LEFT = {
-    order: f"is {word} when its other workers have left it" for order, word in ORDER_REASONS.items()
+    order: f"will be {word} once its other workers have left it"
+    for order, word in ORDER_REASONS.items()
 }
 
 #: What became of the pages of a note, by its first word.

@@ -172,7 +172,7 @@ ADDRESSES = (
         f"{CRAWL}https://docs,example,com/",
         1,
         ("docs,example,com",),
-        ("check the spelling",),
+        ("Check the spelling",),
     ),
     Mistake(
         "spaces", f"{CRAWL}'https://docs example.com/'", 1, ("docs example.com",), ("https://",)
@@ -229,21 +229,21 @@ ADDRESSES = (
         f"{CRAWL}https://docs.exmaple.invalid/",
         1,
         ("docs.exmaple.invalid",),
-        ("check the spelling",),
+        ("Check the spelling",),
     ),
     Mistake(
         "an unknown host, with a password",
         f"{CRAWL}https://me:{SECRET}@docs.invalid/",
         1,
         ("docs.invalid",),
-        ("check the spelling",),
+        ("Check the spelling",),
     ),
     Mistake(
         "an unknown host of a sitemap",
         "scrapy crawl site -a sitemap=https://docs.invalid/sitemap.xml",
         1,
         ("docs.invalid",),
-        ("check the spelling",),
+        ("Check the spelling",),
     ),
     Mistake(
         "the address without -a url=",
@@ -512,7 +512,7 @@ SOURCES = (
         "scrapy crawl site",
         1,
         ("a.invalid, b.invalid",),
-        ("check the spelling",),
+        ("Check the spelling",),
         sources("[sources.docs]\nseeds = ['http://a.invalid/', 'http://b.invalid/']\n"),
     ),
     Mistake(
@@ -997,7 +997,7 @@ OURS = (
         "smartcrawl crawl https://docs.exmaple.invalid/",
         1,
         ("docs.exmaple.invalid",),
-        ("check the spelling",),
+        ("Check the spelling",),
     ),
     Mistake(
         "smartcrawl: mistyped setting",

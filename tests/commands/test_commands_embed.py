@@ -164,7 +164,7 @@ def test_embed_says_how_much_text_goes_where_and_the_key_is_nowhere(
     result = place.run("embed")
     nothing = place.run("embed")
 
-    assert result.err == f"embed: the text of 3 chunks goes to {server.host}, model some-model\n"
+    assert result.err == f"embed: the text of 3 chunks is sent to {server.host}, model some-model\n"
     assert result.out == "3 chunks embedded (openai, some-model)\n"
     assert server.host not in nothing.err + nothing.out
     assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
@@ -240,7 +240,7 @@ def test_embed_exits_with_3_where_some_have_a_vector_and_some_have_none_yet(
 def test_embed_without_an_embedder_says_how_to_set_one(place: Place):
     result = place.run("embed", expect=2, EMBEDDER="")
 
-    assert "first set EMBEDDER to local, onnx or openai" in result.err
+    assert "no embedder: set EMBEDDER to local, onnx or openai" in result.err
 
 
 def test_embed_of_an_unknown_source_names_the_known_ones(place: Place):
@@ -379,7 +379,7 @@ def test_texts_that_a_server_refused_for_a_while_are_asked_for_again(
     assert "0 of 2 chunks (openai, some-model), 2 refused (the server refuses it: 400, odd)" in (
         " ".join(shown.out.split())
     )
-    assert "2 chunks refused by the embedder (the server refuses it: 400, odd), and not found" in (
+    assert "2 chunks refused by the embedder (the server refuses it: 400, odd), so a search by" in (
         " ".join(shown.out.split())
     )
     assert "embed --refused --source docs" in " ".join(shown.out.split())
@@ -505,4 +505,4 @@ def test_a_query_without_a_word_says_so_in_any_mode(place: Place, server: Embedd
 
     for mode in ("vector", "hybrid"):
         result = place.run("search", "--mode", mode, "😀")
-        assert "it has no letter and no digit" in result.err
+        assert "it has no letters or digits" in result.err

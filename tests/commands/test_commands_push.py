@@ -41,7 +41,7 @@ def test_push_says_where_text_goes_and_counts(place: Place):
 
     assert (dry["pages"], dry["uploaded"], dry["dryRun"]) == (2, 2, True)
     assert first.err == (
-        f"push: the text of 2 pages goes to {place.server.host}, vector store {STORE}\n"
+        f"push: the text of 2 pages is sent to {place.server.host}, vector store {STORE}\n"
     )
     assert first.out == f"2 pages of docs, 0 unchanged, 2 pushed ({STORE})\n"
     assert list(again) == KEYS
@@ -132,5 +132,5 @@ def test_wrong_settings_name_their_remedy(
 
 
 def test_push_needs_a_known_source(place: Place):
-    assert "say which source" in place.run("push", expect=2).err
+    assert "give a source, such as" in place.run("push", expect=2).err
     assert "known: docs, shop" in place.run("push", "--source", "dosc", expect=1).err

@@ -337,7 +337,7 @@ def test_what_is_withheld_is_listed_with_the_command_that_releases_it(withheld: 
         (f"{SITE}/{name}", 2, 1) for name in "abc"
     ]
     release = "scrapy orphans --approve 2 --max 3"
-    assert shown.endswith(f"withheld in docs: 3; release them with: {release}\n")
+    assert shown.endswith(f"docs: 3 waiting for approval; to approve them: {release}\n")
 
 
 def test_approval_needs_a_number_and_says_which(withheld: World):
@@ -382,7 +382,7 @@ def test_an_approval_of_a_run_that_is_not_there_names_those_that_wait(withheld: 
     result = withheld.run("orphans", "--approve", "7", "--max", "3", expect=1)
 
     assert result.err == (
-        "orphans: there is no run 7; removals are withheld in: 2 (see scrapy orphans)\n"
+        "orphans: there is no run 7; removals wait for approval in: 2 (see scrapy orphans)\n"
     )
 
 
@@ -391,7 +391,7 @@ def test_an_approval_looks_at_the_source_of_the_run(withheld: World):
     withheld.crawl({"/": "home words"})
 
     result = withheld.run("orphans", "--approve", "2", "--source", "other", expect=1)
-    assert "there is no run 2 of other; no removal is withheld" in result.err
+    assert "there is no run 2 of other; no removal waits for approval" in result.err
     assert withheld.run("orphans", "--approve", "3", "--max", "3").out == "nothing to remove\n"
 
 
@@ -680,7 +680,7 @@ def test_forgetting_ends_a_pin_also_where_nothing_is_held(orphaned: World):
 
     again = orphaned.run("forget", f"{SITE}/b")
 
-    assert again.err == f"{SITE}/b (docs): nothing is stored of it\n"
+    assert again.err == f"{SITE}/b (docs): nothing is stored\n"
     assert again.out == "nothing to remove\n"
 
 
@@ -690,11 +690,11 @@ def test_a_source_of_which_nothing_is_stored_goes_as_a_whole(world: World):
     world.run("reindex", "--url", f"{SITE}/a")
 
     dry = world.run("forget", "--source", "docs", "--dry-run")
-    assert dry.err == "docs: nothing is stored of it; it would be removed from the registry\n"
+    assert dry.err == "docs: nothing is stored; it would be removed from the registry\n"
     assert world.desk.rows("SELECT name FROM source") == [("docs",)]
     result = world.run("forget", "--source", "docs")
 
-    assert result.err == "docs: nothing is stored of it; it was removed from the registry\n"
+    assert result.err == "docs: nothing is stored; it was removed from the registry\n"
     assert result.out == ""
     for table in ("source", "run", "record", "state", "seed", "pin", "event", "item", "change"):
         assert world.desk.rows(f"SELECT * FROM {table}") == []
@@ -708,8 +708,8 @@ def test_a_dry_run_says_of_a_declared_source_what_the_order_does(world: World):
     dry = world.run("forget", "--source", "docs", "--dry-run")
     result = world.run("forget", "--source", "docs")
 
-    assert dry.err == "docs: nothing is stored of it; it would be removed from the registry\n"
-    assert result.err.endswith("docs: nothing is stored of it; it was removed from the registry\n")
+    assert dry.err == "docs: nothing is stored; it would be removed from the registry\n"
+    assert result.err.endswith("docs: nothing is stored; it was removed from the registry\n")
     assert (dry.out, result.out) == ("", "")
 
 
@@ -877,12 +877,12 @@ def test_what_only_reads_does_not_wait(orphaned: World, command):
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["orphans", "--max", "3"], "--max goes with --purge or --approve RUN"),
-        (["orphans", "--purge", "--approve", "2"], "--purge or --approve RUN, not both"),
+        (["orphans", "--max", "3"], "--max needs --purge or --approve RUN"),
+        (["orphans", "--purge", "--approve", "2"], "give give --purge or --approve RUN, not both"),
         (["orphans", "--purge", "--max", "0"], "'0' is no whole number of at least 1"),
         (["orphans", "--approve", "x"], "'x' is no whole number of at least 1"),
         (["orphans", "docs"], "to name a source: --source docs"),
-        (["deltamerge", "--max", "3"], "--max goes with -D"),
+        (["deltamerge", "--max", "3"], "--max needs -D"),
         (["undo"], "it takes one run, such as: scrapy undo 7"),
         (["undo", "1", "2"], "it takes one run"),
         (["undo", "9" * 20], f"'{'9' * 20}' is no number of a run; see scrapy runs"),
@@ -899,9 +899,9 @@ def test_what_only_reads_does_not_wait(orphaned: World, command):
         (["plan", "--simulate", "9" * 5_000], "99' is no whole number of days from 1 to 3650"),
         (["search", "words", "--limit", "9" * 5_000], "99' is no whole number from 1 to 1000"),
         (["undo", "last"], "'last' is no number of a run; see scrapy runs"),
-        (["forget"], "say what to forget"),
+        (["forget"], "nothing given to forget"),
         (["forget", "a", "b"], "it takes one URL"),
-        (["forget", f"{SITE}/a", "--max", "1"], "--max goes with --source, without a URL"),
+        (["forget", f"{SITE}/a", "--max", "1"], "--max needs --source, and no URL"),
         (["why"], "it takes one URL"),
         (["plan", "--limit", "many"], "'many' is no whole number of at least 1"),
     ],
@@ -1421,7 +1421,7 @@ def test_why_of_an_unknown_address_names_the_line_of_robots_txt_that_forbids_it(
         [{"source": "docs", "why": why}],
     )
     assert f"It is in the scope of docs. docs leaves it out: {why}." in shown
-    assert "a run asks it" not in shown
+    assert "a run requests it" not in shown
     assert "It is in the scope of docs; a run requests it once a page links to it." in free
     assert dared["refusedBy"] == []
 
@@ -1471,7 +1471,7 @@ def test_why_names_stored_validators_that_are_not_believed(
     request = orphaned.story("/a")["request"]
 
     assert request["conditional"] is False
-    assert (request["why"], request["headers"]) == (f"its server gave {said}", {})
+    assert (request["why"], request["headers"]) == (f"its server sent {said}", {})
 
 
 # plan

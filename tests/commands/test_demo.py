@@ -256,11 +256,13 @@ def test_enter_goes_on_and_ctrl_c_of_a_terminal_ends_the_demo(place: Place) -> N
         os.chdir(place.here)
         os.environ |= place.environment() | {"PYTHONIOENCODING": "ascii"}
         os.execv(sys.executable, [sys.executable, "-m", "scrapy", "demo", "--pause"])
-    shown = until(terminal, "Enter goes on")
+    shown = until(terminal, "Press Enter to continue")
     assert "2/8" not in shown, "it waits"
     assert "\x1b[32mcomplete" in shown, "the crawl has colours"
     os.write(terminal, b"\n")
-    assert "? Wet hands" in until(terminal, "Enter goes on"), "the terminal knows ASCII only"
+    assert "? Wet hands" in until(terminal, "Press Enter to continue"), (
+        "the terminal knows ASCII only"
+    )
     os.write(terminal, b"\x03")
     until(terminal, "demo: stopped before its end")
     _, status = os.waitpid(pid, 0)
@@ -293,7 +295,7 @@ def test_a_command_that_fails_ends_the_demo_with_its_message(place: Place) -> No
     (step,) = [json.loads(line) for line in out.splitlines()]
     assert not step["shown"]
     assert step["commands"][0]["exitStatus"] == 1
-    assert err.startswith("demo: step 1 did not show what it explains: 'scrapy crawl site")
+    assert err.startswith("demo: step 1 did not work as explained: 'scrapy crawl site")
     assert place.is_untouched()
 
 

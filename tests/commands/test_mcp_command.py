@@ -51,7 +51,7 @@ def test_without_a_key_only_loopback_is_served(
     status, text = said("--http", f"{host}:0")
 
     assert status == 1
-    assert "every request needs an API key, and there is none" in text
+    assert "every request needs an API key, but there is none" in text
     assert "serve --create-key NAME --scope read" in text
 
 

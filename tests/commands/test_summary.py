@@ -122,7 +122,7 @@ def test_a_run_that_an_order_ended_is_called_so(shown, order: RunOrder, word: st
     assert lines[1] == f"Run 7 of docs: {word}, 42 s"
     remedy = {"paused": "continue with -a resume=1", "cancelled": "the next crawl starts a new run"}
     assert any(f"not complete: {word} (on request; {remedy[word]}" in line for line in lines)
-    assert left[1] == f"Run 7 of docs is {word} when its other workers have left it; so far:"
+    assert left[1] == f"Run 7 of docs will be {word} once its other workers have left it; so far:"
     assert lines[3].split() == ["1,234", "new"]
 
 

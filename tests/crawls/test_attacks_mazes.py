@@ -115,7 +115,7 @@ def test_copies_without_end_are_one_page_and_end_with_the_budget(crawl: Crawl):
             known.append(set(crawl.pages()))
             assert len(site.log) <= 62
             assert re.match(r"host_budget: [\d,]+ addresses, such as http", run["reasons"][0])
-            assert "raise HOST_URL_BUDGET" in result.out
+            assert "than HOST_URL_BUDGET allows; raise it" in result.out
             assert len(crawl.hits("perhaps")) == 1
             assert crawl.rows("SELECT count(*) FROM record WHERE entry = 1") == [(2,)]
             assert crawl.counts_add_up()

@@ -243,7 +243,7 @@ def test_elasticsearch_audit_fills_an_index_that_was_deleted(shop, indexed, inde
     assert "was deleted, or" in result.err, "an empty index is not taken for a full one"
     name = indexed.runs()[0]["source"]
     refused = indexed.run("audit", "--repair", "--source", name, expect=1)
-    assert "without --source" in refused.err
+    assert "leave --source out" in refused.err
     assert index.living() == {}
 
     audit(indexed, "--repair", expect=0)

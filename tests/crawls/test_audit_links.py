@@ -30,7 +30,7 @@ def test_audit_finds_links_that_lead_nowhere_and_the_next_run_follows_them(site,
     assert crawl.run("audit", "--repair", "--dry-run", expect=3).out == shown.out
 
     mended = crawl.run("audit", "--repair")
-    assert "the next run looks their links up again" in mended.out
+    assert "the next run resolves their links again" in mended.out
     assert json.loads(crawl.run("audit", "--format", "json").out)["agree"] is True
     crawl(site.url("/"))
 

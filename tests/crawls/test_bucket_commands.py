@@ -121,7 +121,10 @@ def test_orders_of_objects_of_a_bucket_pin_nothing(story: FilesStory):
     assert story.counts() == {"unchanged": 3, "requests": 2, "notModified": 1}
 
     said = story.crawl.run("reindex", "--url", place.url("n o.md"), expect=1).err
-    assert f"{place.root}/n o.md is not known: the next run of {name} reads it" in said
+    assert (
+        f"{place.root}/n o.md is not known; if the file exists, the next run of {name} reads it"
+        in said
+    )
 
 
 def test_forget_registry_and_status_of_a_bucket(story: FilesStory):
@@ -146,4 +149,4 @@ def test_forget_registry_and_status_of_a_bucket(story: FilesStory):
     assert "no page links" not in text
     [plan] = answer(story, "plan")
     assert (plan["asks"], plan["removes"]) == (0, {})
-    assert plan["note"].startswith(f"not listed: {place.root}")
+    assert plan["note"].startswith(f"cannot be listed: {place.root}")

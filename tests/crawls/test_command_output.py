@@ -130,14 +130,14 @@ def test_an_empty_list_says_so(site: Site, crawl: Crawl):
     crawl(site.url("/"))
 
     assert crawl.run("deltamerge").out == "no stored page is lost\n"
-    assert crawl.run("orphans").out == "no stored page is orphaned, and no removal is withheld\n"
+    assert crawl.run("orphans").out == "no orphans, and no removal waits for approval\n"
     assert crawl.run("registry", "--status", "gone").out == (
-        "no record matches; scrapy registry lists all of them\n"
+        "no record matches; to list all: scrapy registry\n"
     )
     assert json.loads(crawl.run("deltamerge", "--format", "json").out) == []
     assert crawl.run("registry", "--dead", "--format", "jsonl").out == ""
     crawl.rows("DELETE FROM run")
-    assert crawl.run("runs").out.startswith("no run yet; the first one begins with: scrapy crawl")
+    assert crawl.run("runs").out.startswith("no runs yet; crawl something first: scrapy crawl")
 
 
 def test_a_search_is_offered_where_a_page_is_stored(site: Site, crawl: Crawl):

@@ -340,7 +340,7 @@ def test_elasticsearch_is_built_anew_out_of_the_registry_without_a_download(
 
     told = indexed.run("reindex", "--from-registry")
     assert "3 pages, no download" in told.out
-    assert f"not made by this registry, and kept: {others[0]}; delete" in told.err
+    assert f"kept, because this registry did not make them: {others[0]}; delete" in told.err
     again = json.loads(indexed.run("reindex", "--from-registry", "--format", "json").out)
     assert again == {"written": 3, "kept": others[:1]}
     exist = elasticsearch.ask("GET", f"/{prefix}-pages-*")

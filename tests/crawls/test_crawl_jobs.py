@@ -140,7 +140,7 @@ def test_a_deleted_job_is_crawled_and_swept_by_no_command(crawl: Crawl, site: Si
     plain = crawl.run("due", expect=1)
     named = crawl.run("due", "--source", "127.0.0.1", expect=1)
 
-    assert "of which there still is a source" in plain.err
+    assert "nothing to crawl: all sources are jobs of the HTTP API" in plain.err
     assert "there is no source '127.0.0.1'" in named.err
     assert site.log == []
     assert len(crawl.pages()) == 3

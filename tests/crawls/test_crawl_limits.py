@@ -150,7 +150,7 @@ def test_what_lies_deeper_than_one_run_was_to_go_does_not_age(deep: Site, crawl:
     assert "4 links from a seed, and the run was ordered to go no deeper than 2" in story
     assert "4 links from a seed, at most 5" in story
     plan = crawl.run("plan", "--source", "s", "-s", "DEPTH_LIMIT=2").out
-    assert "DEPTH_LIMIT=2 of this run leaves pages unasked" in plan
+    assert "DEPTH_LIMIT=2 leaves deeper pages out of this run" in plan
 
     crawl(source="s")
 

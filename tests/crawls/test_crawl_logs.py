@@ -104,7 +104,7 @@ def test_every_line_of_a_crawl_is_json_from_the_first_on(poor: Site, crawl: Craw
     assert any(line["event"].startswith("Versions:\\n{'") for line in told)
     assert any(line["event"].startswith("Overridden settings:\\n{'") for line in told)
     [warning] = [line for line in told if line["level"] == "warning"]
-    assert "robots.txt unknown" in warning["event"]
+    assert "robots.txt could not be fetched" in warning["event"]
     assert warning["logger"] == "smartcrawl.engine.download.robots"
 
 

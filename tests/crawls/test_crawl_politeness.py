@@ -357,7 +357,7 @@ def test_a_blocked_host_is_not_asked_and_what_is_held_of_it_stays(crawl: Crawl):
         assert (shown[name]["blocked"], shown[name]["blockReason"]) == (True, "they asked us to")
         assert (shown[own]["blocked"], shown[own]["blockReason"]) == (False, None)
 
-        assert "not blocked any more" in crawl.run("hosts", "--unblock", name).out
+        assert "is no longer blocked" in crawl.run("hosts", "--unblock", name).out
         crawl(source="s")
 
         assert {page["lastOutcome"] for page in crawl.records()} == {"unchanged"}

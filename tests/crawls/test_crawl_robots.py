@@ -206,7 +206,9 @@ def test_kept_rules_count_while_robots_txt_cannot_be_had(site: Site, crawl: Craw
     assert (site.count("/no"), site.count("/yes")) == (0, 2 if trouble.redirect else 1)
     assert crawl.runs()[0]["complete"]
     since = datetime.fromtimestamp(before, UTC).isoformat(timespec="seconds")
-    [warning] = [line for line in result.err.splitlines() if "robots.txt unknown" in line]
+    [warning] = [
+        line for line in result.err.splitlines() if "robots.txt could not be fetched" in line
+    ]
     assert f"the rules of {since} count instead" in warning
     assert crawl.rows("SELECT fetched_at FROM robots") == [(before,)]
 
@@ -227,7 +229,7 @@ def test_a_page_in_place_of_robots_txt_has_no_rules_where_none_are_kept(
     result = crawl(site.url("/"))
 
     assert crawl.outcomes() == {"/": "unchanged", "/a": "unchanged"}
-    assert "robots.txt unknown" not in result.err
+    assert "robots.txt could not be fetched" not in result.err
 
 
 @pytest.mark.covers("M-27")

@@ -247,7 +247,10 @@ def test_a_device_that_is_not_mounted_any_more_removes_nothing(story: FilesStory
 
         why = "the device that was mounted there is not any more, and 5 files are missing"
         assert story.reasons == [f"listing: {notes} ({why})"]
-        assert "mount it, or if it is empty on purpose, remove them: scrapy orphans" in result.out
+        assert (
+            "mount it; or, if it is empty on purpose, remove its pages: scrapy orphans"
+            in result.out
+        )
         assert len(story.hits("treasure")) == 12
 
     story.crawl.run("orphans", "--approve", "3", "--max", "5")

@@ -152,7 +152,7 @@ def test_smartcrawl_crawls_a_path_and_a_url_of_a_folder_as_one_source(docs: Path
 def test_several_spiders_take_no_start(docs: Path, crawl: Crawl):
     result = crawl.run("crawl", "site", "files", "-a", f"root={docs}", expect=1)
 
-    assert "together crawl all declared sources: name one spider" in result.err
+    assert "together crawl all declared sources; to crawl one source, name one spider" in result.err
 
 
 def test_due_crawls_each_declared_source_with_its_spider(both: Path, crawl: Crawl):
@@ -309,7 +309,7 @@ def test_reindex_of_an_unknown_file_names_the_run_that_lists_it(docs: Path, craw
 
     result = crawl.run("reindex", "--url", str(docs / "new.md"), expect=1)
 
-    assert f"is not known: the next run of {name} reads it if it is there" in result.err
+    assert f"is not known; if the file exists, the next run of {name} reads it" in result.err
     assert f"due --source {name}" in result.err
 
 
@@ -327,8 +327,8 @@ def test_messages_about_files_have_their_paths(docs: Path, crawl: Crawl):
     write(docs.parent / "n o.md", "# No\n")
     crawl.run("forget", str(docs / "a.md"))
     for command, word, said in (
-        ("reindex --url", "n o.md", "/n o.md is not known: the next run of"),
-        ("reindex --url", ".n o.md", "/.n o.md is not known, and left out by its sources:"),
+        ("reindex --url", "n o.md", "/n o.md is not known; if the file exists, the next run of"),
+        ("reindex --url", ".n o.md", "/.n o.md is not known, and its sources leave it out:"),
         ("reindex --url", "../n o.md", "/n o.md is not known, and in the scope of no source"),
         ("forget", "n o.md", "/n o.md is not known (looked for file_"),
         ("forget", "a.md", "/a.md ("),
@@ -387,7 +387,7 @@ def test_the_plan_of_a_folder_that_is_away_removes_nothing(docs: Path, crawl: Cr
     empty = answer(crawl, "plan")[0]
 
     assert (away["asks"], away["newAddresses"], away["removes"]) == (0, 0, {})
-    assert away["note"].startswith(f"not listed: {docs} (")
+    assert away["note"].startswith(f"cannot be listed: {docs} (")
     assert away["note"].endswith("nothing is removed for missing from the listing")
     assert (empty["asks"], empty["removes"]) == (0, {})
     assert f"{docs} (it has no file, and 3 files are stored)" in empty["note"]
@@ -413,7 +413,7 @@ def test_the_plan_of_an_undeclared_source_lists_nothing(docs: Path, crawl: Crawl
     (one,) = answer(crawl, "why", docs / "a.md")["records"]
 
     assert (plan["asks"], plan["isListed"]) == (0, False)
-    assert "not in sources.toml any more" in plan["note"]
+    assert "no longer in sources.toml" in plan["note"]
     assert [way["rule"] for way in one["removal"]] == ["absent", "gone"]
 
 

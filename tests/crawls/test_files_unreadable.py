@@ -194,7 +194,7 @@ def test_a_file_of_a_repository_that_grows_too_large_keeps_its_former_text(repos
     for _ in range(2):
         assert repository.counts()["failed"] == 1
         assert repository.hits("badger") == ["top.md"]
-        assert "raise max_file_size, or leave it out by exclude" in repository.why("top.md")
+        assert "raise max_file_size, or leave the file out with exclude" in repository.why("top.md")
         repository.run()
         assert repository.asked() == (2, 0)  # the tree of the same commit, and no file
 

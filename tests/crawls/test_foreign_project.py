@@ -144,7 +144,9 @@ def test_the_spider_of_smartcrawl_is_there_too(scrapy):
         assert "complete" in scrapy(*words).stdout
         assert {"docs", "plain", "site"} < set(scrapy("list").stdout.split())
         errors = scrapy(*words, "-s", 'FEEDS={"x.csv": {"format": "csv"}}', expect=2).stderr
-        assert "pages go to the registry, not to a feed: leave out -o, -O and FEEDS" in errors
+        assert (
+            "pages are stored in the registry, not in a feed: leave out -o, -O and FEEDS" in errors
+        )
         assert "scrapy export --source NAME --format jsonl --output FILE" in errors
         assert site.count("/") == 1
 
@@ -237,7 +239,7 @@ def test_one_page_is_looked_at_without_a_run(scrapy, tmp_path: Path):
         ("", "SCHEDULER = 'scrapy_redis.scheduler.Scheduler'", "leave SCHEDULER out"),
         ("COMMANDS_MODULE", "SCHEDULER = 'scrapy.core.scheduler.Scheduler'", "leave SCHEDULER out"),
         ("", "TWISTED_REACTOR_ENABLED = False", "leave TWISTED_REACTOR, TWISTED_REACTOR_ENABLED"),
-        ("", "TWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'", "of asyncio"),
+        ("", "TWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'", "asyncio reactor"),
         ("", "API_PORT = None", "API_PORT is None: it takes a whole number of at least 0"),
         ("COMMANDS_MODULE", "API_PORT = 'x'", "scrapy: API_PORT is 'x': it takes a whole number"),
         ("COMMANDS_MODULE", "LOG_FORMAT = '%(message)s'", "it takes one of text, json"),

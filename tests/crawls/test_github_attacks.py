@@ -253,7 +253,7 @@ def test_raw_files_that_are_away_or_of_another_commit_take_no_page(story: Story)
         Answer(200, body) if where == "raw" and path.endswith("top.md") else None
     )
     story.run(expect=3)
-    assert "its bytes are not those of the commit" in story.why("top.md")
+    assert "its bytes differ from those of the commit" in story.why("top.md")
     assert story.words()["new.md"] == "new"
     assert story.hits("badger") == ["top.md"]
     assert "removed" not in story.counts()

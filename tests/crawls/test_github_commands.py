@@ -80,9 +80,9 @@ def test_the_plan_of_a_repository_that_is_away_removes_nothing(story: Story):
     gone = answer(story, "plan")[0]
     for plan, why in ((spent, "the API's quota is spent"), (gone, "HTTP status 404, Not Found")):
         assert (plan["asks"], plan["newAddresses"], plan["removes"]) == (0, 0, {})
-        assert plan["note"].startswith(f"not listed: {WEB} (")
+        assert plan["note"].startswith(f"cannot be listed: {WEB} (")
         assert why in plan["note"]
-        assert plan["note"].endswith("nothing that the listing lacks is removed")
+        assert plan["note"].endswith("nothing is removed for missing from the listing")
 
 
 def test_no_command_that_asks_the_api_takes_a_token_that_cannot_be_one(story: Story):
@@ -146,7 +146,7 @@ def test_reindex_orders_a_file_without_pinning_it(story: Story, words: list[str]
 def test_reindex_of_an_unknown_file_names_the_run_that_lists_it(story: Story):
     name = story.crawl.runs()[0]["source"]
     result = story.crawl.run("reindex", "--url", f"{PAGES}/none.md", expect=1)
-    assert f"is not known: the next run of {name} reads it if it is there" in result.err
+    assert f"is not known; if the file exists, the next run of {name} reads it" in result.err
     assert f"due --source {name}" in result.err
 
 

@@ -128,7 +128,7 @@ def test_the_raw_origin_that_asks_to_wait_gets_its_pause(story: Story):
     [
         (Answer(404, b"404: Not Found"), "HTTP status 404 for a file of the listed commit"),
         (Answer(302, b"", {"Location": "https://evil.example/"}), "HTTP status 302 for a file"),
-        (Answer(200, b"# Another file"), "its bytes are not those of the commit"),
+        (Answer(200, b"# Another file"), "its bytes differ from those of the commit"),
         (Answer(403, b"", {"X-RateLimit-Remaining": "0"}), "file status 429"),
     ],
     ids=["missing", "redirect", "other bytes", "quota"],
@@ -162,7 +162,7 @@ def test_pointers_large_files_and_links_are_not_content(story: Story):
     result = story.run(url=None, source="docs")
     assert story.asked() == (2, 6)
     assert "a Git LFS pointer" in story.why("model.txt")
-    assert "not read: it has 5,000 bytes, more than max_file_size" in story.why("big.txt")
+    assert "not read: its 5,000 bytes exceed max_file_size" in story.why("big.txt")
     words = story.words()
     assert "link.md" not in words
     assert result.status == 0

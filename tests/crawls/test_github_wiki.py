@@ -92,7 +92,7 @@ def test_a_repository_and_its_wiki_over_consecutive_crawls(story: WikiStory):
     assert "the listing or a 304 confirms 7 pages; no content was written" in result.out
     assert story.counts() == {"unchanged": 7, "requests": 4, "notModified": 7}
     assert story.asked() == (1, 0, SAME)
-    assert "1 complete run that does not list it (absent)" in story.why("blob/HEAD/top.md")
+    assert "1 complete run does not list it (absent)" in story.why("blob/HEAD/top.md")
     assert "robots.txt" not in story.why("blob/HEAD/top.md")
     wiki = story.why("wiki/Lynx")
     assert "3 complete runs in a row find no link to it (orphan)" in wiki

@@ -44,7 +44,7 @@ def test_items_that_a_stopped_run_did_not_come_to_are_not_unchanged(
     again = libraries.download()
 
     assert (again["added"], again["unchanged"]) == (12 - found["added"], 3 + found["added"])
-    assert "was interrupted and is closed now; this is a new run\n" in again["log"]
+    assert "was interrupted and is now closed; this is a new run\n" in again["log"]
 
 
 def test_a_page_that_an_undo_restored_and_the_library_lacks_counts_as_removed(

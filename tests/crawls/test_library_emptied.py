@@ -174,7 +174,7 @@ def test_why_says_that_an_item_goes_with_its_listing(
 
     shown = crawl.run("why", url).out
 
-    assert "after 1 complete run that does not list it (absent)" in shown
+    assert "after 1 complete run does not list it (absent)" in shown
     assert "404" not in shown
 
 

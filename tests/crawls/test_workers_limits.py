@@ -211,7 +211,9 @@ def test_worker_with_a_registry_that_others_do_not_see_is_refused(site: Site, al
     fan(site, 2)
     result = alone(site.url("/"), expect=1)
 
-    assert "which other workers do not see: set REGISTRY_URL=postgresql://" in result.err
+    assert (
+        "which workers on other machines cannot see: set REGISTRY_URL=postgresql://" in result.err
+    )
     assert site.log == []
     assert not alone.registry.exists(), "the next one would take it for a registry of runs"
 
@@ -236,7 +238,7 @@ def test_worker_with_a_redis_that_evicts_is_refused(site: Site, crew: Crew, redi
         ("http://127.0.0.1:6379/0", "it takes redis://HOST:PORT/DB"),
         ("redis://127.0.0.1:1/0", "start it, or correct REDIS_URL"),
         ("redis://127.0.0.1:{port}/99999", "has no such database"),
-        ("redis://me:hunter2@127.0.0.1:{port}/0", "a user and a password that it knows"),
+        ("redis://me:hunter2@127.0.0.1:{port}/0", "a valid user and password"),
     ],
 )
 def test_worker_with_a_wrong_redis_url_is_refused(

@@ -194,7 +194,7 @@ def test_workers_lose_nothing_when_redis_is_flushed(stage: Stage, crew: Crew, re
 @pytest.mark.parametrize(
     ("name", "away", "says"),
     [
-        ("redis", "until then nothing new is asked for", "Redis is back"),
+        ("redis", "until then no new page is requested", "Redis is back"),
         ("postgres", "PostgreSQL is away", "PostgreSQL is away"),
     ],
 )
@@ -301,7 +301,7 @@ def test_worker_that_is_cut_off_from_elasticsearch_does_not_hold_up_the_others(
         began = time.monotonic()
         crew.end(crew.join(stage.site.url("/")))
         assert time.monotonic() - began < 60
-        assert "this worker gives its claims back" in cut.said
+        assert "this worker gives its pages back" in cut.said
         cut.signal(signal.SIGTERM)
         crew.end(cut, statuses=(0, 1, 3))
 

@@ -66,4 +66,4 @@ def test_other_processes_say_nothing(
     assert caplog.messages == []
     monkeypatch.setitem(sys.modules, "scrapyd", sys)
     log_deployed_egg()
-    assert "and no egg of it" in caplog.text
+    assert "not from an egg" in caplog.text

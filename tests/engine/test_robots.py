@@ -638,7 +638,7 @@ def test_without_a_copy_nothing_is_known_and_the_run_is_incomplete(trouble, copy
     assert run.read == []
     [record] = caplog.records
     assert record.levelno == logging.WARNING
-    assert "no page of this host is asked" in record.getMessage()
+    assert "no page of this host is requested" in record.getMessage()
 
 
 @pytest.mark.covers("M-27")

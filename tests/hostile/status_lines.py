@@ -27,7 +27,7 @@ kind = partial(Kind, "status")
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
-_UNSOLICITED = Told("failed", 1001, "not conditional")
+_UNSOLICITED = Told("failed", 1001, "a request without validators")
 _NO_LOCATION = Told("failed", 1003, "Location")
 _WEEK = 604_800
 

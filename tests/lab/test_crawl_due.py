@@ -311,14 +311,14 @@ def test_a_due_crawl_that_was_cut_goes_on_as_one(site: Site, crawl: Crawl):
 
 def starts(result: Result) -> list[str]:
     """The warnings of another start."""
-    return [line for line in result.err.splitlines() if "was started from" in line]
+    return [line for line in result.err.splitlines() if "The start page of" in line]
 
 
 def test_another_start_is_told_with_both_and_due_goes_on_from_it(shop: Site, crawl: Crawl):
     result = crawl(shop.url("/hub"))
 
     (told,) = starts(result)
-    assert f"was started from {shop.url('/')} before, and is from {shop.url('/hub')} now" in told
+    assert f"changed from {shop.url('/')} to {shop.url('/hub')}. Pages linked only" in told
     assert f"declare the source in {crawl.sources_file}" in told
     let(crawl, "next_visit = 0")
     shop.clear()

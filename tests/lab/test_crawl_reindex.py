@@ -113,10 +113,10 @@ def test_a_gone_page_that_was_ordered_is_asked_once(shop: Site, crawl: Crawl):
 @pytest.mark.parametrize(
     ("args", "status", "told"),
     [
-        ((), 2, "say which pages"),
+        ((), 2, "give pages: --url URL"),
         (("--url", "ftp://x/"), 1, "takes an http or https address"),
         (("--url", "http://elsewhere.example/"), 1, "in the scope of no source"),
-        (("--url", "{site}/a.zip"), 1, "left out by its sources"),
+        (("--url", "{site}/a.zip"), 1, "its sources leave it out"),
         (("--url", "{site}/a.zip"), 1, "files of type .zip are skipped"),
         (("--id", "url_1"), 1, "is no id"),
         (("--id", "url_" + "a" * 26), 1, "is not known"),
@@ -149,13 +149,13 @@ def test_an_address_that_robots_txt_forbids_is_ordered_with_a_note(forbidding: s
     result = crawl.run("reindex", "--url", forbidding, "--format", "json")
     allowed = crawl.run("reindex", "--url", forbidding.replace("private", "open"))
 
-    why = "but no run may fetch it: robots.txt forbids it by 'Disallow: /private/' in line 2."
+    why = "but no run may fetch it: disallowed by robots.txt, line 2: 'Disallow: /private/'."
     until = "Until robots.txt allows it, each run of its source"
     would, does = (" ".join(one.err.split()) for one in (dry, result))
     assert would == f"note: {forbidding} would be ordered, {why} {until} would end incomplete."
     assert does == (
-        f"note: {forbidding} is ordered, {why} {until} ends incomplete."
-        f" To take the order back: scrapy forget {forbidding}"
+        f"note: {forbidding} is ordered, {why} {until} ends incomplete. To cancel the "
+        f"order: scrapy forget {forbidding}"
     )
     assert json.loads(result.out)["ordered"][0]["registered"] is True
     assert allowed.err == ""

@@ -85,8 +85,8 @@ def test_a_hit_whose_visit_failed_is_marked_and_only_a_lost_one_is_called_lost(
     assert shown.count(" (its last visit failed)\n") == 2
     assert "lost:" not in shown
     assert [json.loads(line)["url"] for line in lost] == [site.url("/lost")]
-    assert "a page whose last visit failed otherwise is not lost" in help_texts["export"]
-    assert "a lost page whose next visit fails otherwise is failed" in help_texts["registry"]
+    assert "other failures do not make a page lost" in help_texts["export"]
+    assert "a lost page whose next visit fails otherwise counts as failed" in help_texts["registry"]
 
 
 def test_a_bare_host_in_a_query_means_the_sources_of_all_its_ports(crawl: LabCrawl):

@@ -171,7 +171,7 @@ def test_a_run_that_goes_on_and_one_whose_process_died(shop: Site, crawl: Crawl,
         f"{name}: the process of run 1 died: continue with -a resume=1"
     )
     with crawl.held(name):
-        assert status().out.startswith(f"{name}: run 1 goes on, begun ")
+        assert status().out.startswith(f"{name}: run 1 is running, started ")
     crawl.rows("UPDATE run SET state = 9, finished_at = started_at")
     assert status().out.startswith(f"{name}: run 1 interrupted, ")
 

@@ -132,7 +132,7 @@ def test_304s_that_name_other_versions_are_not_believed_until_downloads_speak_fo
 
     whole = [path for path, sent in conditions(site).items() if not any(sent)]
     assert sorted(whole) == sorted(rest), "all that were asked after these two"
-    assert "its 304s contradict themselves: 2 of" in crawl.run("hosts").out
+    assert "its 304 responses contradict themselves: 2 of" in crawl.run("hosts").out
     assert "unreliable" in crawl.run("why", site.url("/p9")).out
     site.pages |= pages
     crawl(site.url("/"))
@@ -335,7 +335,7 @@ def test_a_date_stands_alone_where_a_coded_tag_is_unknown_in_both_spellings(craw
     assert site.asked["/p7"][1] is True, "its tag is not coded"
     assert site.asked["/p7"][0] is not None
     assert crawl.runs()[0]["notModified"] == PAGES, "all but /p8"
-    assert "its coded ETags bring no 304" in crawl.run("why", site.url("/p1")).out
+    assert "its ETags of compressed pages bring no 304" in crawl.run("why", site.url("/p1")).out
     assert "If-None-Match" not in crawl.run("why", site.url("/p1")).out
     news = replace(site.pages["/p1"], last_modified="Mon, 05 Jan 2026 10:00:01 GMT")
     news = replace(news, headers={"ETag": '"/p1-news-gzip"'})

@@ -73,7 +73,8 @@ def test_markdown_is_a_file_for_each_living_page(site: Site, docs: Crawl, tmp_pa
     assert guide.partition("\n---\n\n")[2] == GUIDE_MARKDOWN
     assert f'url: "{site.url("/")}"\n' in guide
     assert result.out == (
-        f"4 pages of docs written to {tmp_path / 'out'}; 1 lost page left out: --lost adds them\n"
+        f"4 pages of docs written to {tmp_path / 'out'}; 1 lost page left out; to include "
+        "them: --lost\n"
     )
     assert result.err == ""
     export(docs, "--output", str(tmp_path / "out"), "--lost")
@@ -148,10 +149,14 @@ def test_llms_txt_lists_the_pages_and_llms_full_txt_has_them(
     ("words", "status", "message"),
     [
         (["--source", "dosc", "--output", "{}/out"], 1, "no source is called 'dosc'; known: docs"),
-        (["--output", "{}/out"], 2, "say which source, such as: scrapy export --source NAME"),
-        (["--source", "docs"], 2, "say where to write, such as: scrapy export --source NAME"),
+        (["--output", "{}/out"], 2, "give a source, such as: scrapy export --source NAME"),
+        (["--source", "docs"], 2, "give a place to write to, such as: scrapy export --source NAME"),
         (["--source", "docs", "--output", "-"], 2, "markdown is a folder: name it"),
-        (["--source", "docs", "--output", "{}/out", "--chunks"], 2, "is for --format jsonl"),
+        (
+            ["--source", "docs", "--output", "{}/out", "--chunks"],
+            2,
+            "--chunks needs --format jsonl",
+        ),
         (["--source", "docs", "--output", "{}/none/out"], 1, "in a folder that exists"),
         (["--source", "docs", "--output", "{}/mine"], 1, "has files, and is no export"),
         (

@@ -319,7 +319,7 @@ def test_a_picture_shows_one_source(docs: World):
 
     result = docs.run("--simulate", "30", "--svg", file, expect=1)
 
-    assert "a picture shows one source, and there are 2: name one with --source" in result.err
+    assert "a picture shows one source, but there are 2: choose one with --source" in result.err
     docs.run("--simulate", "30", "--svg", file, "--source", "docs")
 
 

@@ -228,7 +228,7 @@ def test_an_orphan_that_is_forbidden_later_goes_after_both_thresholds(site: Site
     assert story.words(*looks) == ["orphaned"] * 3
     assert story.asked(*looks) == [1, 1, 1]
     assert story.removed() == {}
-    assert "the look at it failed (403)" in crawl.run("why", site.url("/forbidden")).out
+    assert "the check before removal failed (403)" in crawl.run("why", site.url("/forbidden")).out
 
     for _ in range(2):
         story.run()

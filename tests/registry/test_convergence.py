@@ -371,7 +371,7 @@ class Crawler:
             return visit, answer
         if answer.kind == "redirect" and url_of(answer.target) == page.url:
             visit.outcome, visit.http_status = Outcome.BAD_HEADER, int(Fault.REDIRECT_LOOP)
-            visit.error = "redirected to itself in a circle"
+            visit.error = "redirects in a circle"
             return visit, answer
         visit.http_status = answer.status
         if answer.kind == "page" and headers.get("If-None-Match") == answer.validator:

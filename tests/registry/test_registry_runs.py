@@ -622,7 +622,7 @@ REFUSED = "its address is not public: permit its network with ALLOW_NETWORKS"
     [
         (1109, REFUSED, f"1109: {REFUSED}"),
         (1102, "connection refused", "1102: connection refused"),
-        (1000, "the answer is not HTTP", "1000: the answer is not HTTP"),
+        (1000, "the response is not HTTP", "1000: the response is not HTTP"),
         (999, "HTTP status 999", "HTTP status 999"),
         (404, "HTTP status 404", "HTTP status 404"),
     ],

@@ -122,7 +122,7 @@ def test_redis_answers_that_no_script_gave_are_an_error_with_a_remedy(frontier, 
     call = frontier._calls + 1
     others.hset(f"{RUN}replies", frontier.worker, json.dumps({"call": call, "answer": answer}))
 
-    with pytest.raises(FrontierError, match="holds data that no worker wrote: look which other"):
+    with pytest.raises(FrontierError, match="has data that no worker wrote: find the other"):
         frontier.claim(1)
 
 
@@ -132,7 +132,7 @@ def test_redis_hosts_that_no_worker_wrote_are_an_error_with_a_remedy(frontier, o
     others.zadd(f"{RUN}frontier:".encode() + b"\xff\x80", {b"0000000004": 0})
     others.sadd(f"{RUN}ready_domains", b"\xff\x80")
 
-    with pytest.raises(FrontierError, match="holds data that no worker wrote"):
+    with pytest.raises(FrontierError, match="has data that no worker wrote"):
         frontier.claim(1)
 
 

@@ -230,7 +230,7 @@ def test_redis_that_lost_everything_is_filled_again_from_the_registry(worker, lo
     filler.ack(visited)
     lose()
 
-    with pytest.raises(FrontierLostError, match="it is filled again from the registry"):
+    with pytest.raises(FrontierLostError, match="it is refilled from the registry"):
         filler.claim(1)
     assert filler.recover(settle=2)
     pending = some([1, 2, 5, 6, 7, 8, 9, 10])

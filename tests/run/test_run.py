@@ -434,7 +434,7 @@ def test_what_is_given_up_with_its_store_is_counted(run: Run, caplog: pytest.Log
 
     assert run.batches.progress.unread == 2 + 7
     assert len(run.extractions.again) == 0
-    assert caplog.text.count("or fetches the page whole where the snapshots are still away") == 1
+    assert caplog.text.count("or downloads the page if the snapshots are still away") == 1
 
 
 def test_a_run_is_not_over_while_pages_wait_to_be_extracted_again_or_are(run: Run):

@@ -104,7 +104,7 @@ def test_a_server_without_keys_says_so_at_its_start(
     print_note_of_serving_without_keys(server_options(**changed))
 
     printed = " ".join(capsys.readouterr().out.split())
-    assert ("no request needs a key here" in printed) is said
+    assert ("requests need no key here" in printed) is said
     assert ("serve --create-key NAME" in printed) is said
 
 
@@ -119,7 +119,7 @@ def test_the_command_says_it_too(tmp_path: Path):
         process.send_signal(signal.SIGTERM)
 
     assert lines[0].startswith("serving at http://127.0.0.1:")
-    assert lines[1].startswith("no request needs a key here.")
+    assert lines[1].startswith("requests need no key here.")
 
 
 def test_an_answer_on_an_open_connection_does_not_wait_for_an_acknowledgement():
@@ -233,8 +233,8 @@ def test_a_key_that_was_revoked_opens_no_other_address(tmp_path: Path):
         (["--port", "web"], "API_PORT is 'web'"),
         (["--host", "a.example"], "API_HOST is 'a.example'"),
         (["-s", "API_JOBS_PER_MINUTE=0"], "API_JOBS_PER_MINUTE is '0'"),
-        (["--revoke-key", "0123"], "no key that counts has the id '0123'"),
-        (["--create-key", " "], "--create-key takes the name"),
+        (["--revoke-key", "0123"], "there is no valid key with the id '0123'"),
+        (["--create-key", " "], "--create-key takes a name"),
     ],
 )
 def test_wrong_values_are_named(tmp_path: Path, words: list[str], why: str):
