@@ -174,7 +174,7 @@ def test_workers_that_start_together_are_given_one_job():
     )
     assert compose()["worker"]["command"][-2:] == ["-a", "job=${JOB:-}"]
     assert "JOB=$(date +%s) docker compose up --build worker" in text("docs/operations.md")
-    assert 'site -a "source=$$1" -a "job=$$1-$$(date -u +%%F)"\' sh %i\n' in unit
+    assert 'crawl --source "$$1" --job "$$1-$$(date -u +%%F)"\' sh %i\n' in unit
 
 
 def test_no_redis_evicts():
@@ -461,7 +461,7 @@ def test_the_image_installs_all_that_the_product_imports(imports: set[str], tmp_
 def test_a_unit_runs_what_the_documentation_installs(unit: Path):
     lines = unit.read_text()
     program = re.search(
-        r"^ExecStart=.*?/opt/smartcrawl/\.venv/bin/(\w+)( due| crawl site| serve)?",
+        r"^ExecStart=.*?/opt/smartcrawl/\.venv/bin/(\w+)( due| crawl --source| serve)?",
         lines,
         re.MULTILINE,
     )
@@ -473,11 +473,11 @@ def test_a_unit_runs_what_the_documentation_installs(unit: Path):
         assert program[1] == "scrapyd"
         assert "\nEnvironmentFile=/etc/scrapyd/password\n" in lines
     elif unit.name == "smartcrawl-serve.service":
-        assert program.groups() == ("scrapy", " serve")
+        assert program.groups() == ("smartcrawl", " serve")
         assert "\nKillMode=process\n" in lines
     else:
         shares = unit.name == "smartcrawl-worker@.service"
-        assert program.groups() == ("scrapy", " crawl site" if shares else " due")
+        assert program.groups() == ("smartcrawl", " crawl --source" if shares else " due")
         assert "SuccessExitStatus=4\n" in lines
     assert f"deploy/systemd/{unit.name}" in text("docs/operations.md")
 

@@ -1,4 +1,4 @@
-"""robots.txt: its parsers, by RFC 9309 or by the rules of seed 002, and its groups as written."""
+"""robots.txt: its parsers, by RFC 9309 or with Allow first, and its groups as written."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def _text(value: str | bytes) -> str:
 
 
 class AllowFirstRobotParser:
-    """The matcher of seed 002: any Allow that matches wins, then any Disallow (R2-70 to R2-72).
+    """The matcher where any Allow that matches wins, then any Disallow (R2-70 to R2-72).
 
     Each User-agent line begins a group, which applies when its name is ``*`` or part of our
     user agent; all groups that apply count. ``*`` in a pattern matches anything, and such a pattern
@@ -376,7 +376,7 @@ def _path(url: str) -> str:
 
 
 def _matches(pattern: str, path: str) -> bool:
-    """Whether a pattern of seed 002 matches, in one pass over the path.
+    """Whether a pattern of AllowFirstRobotParser matches, in one pass over the path.
 
     >>> [_matches("/a*c", path) for path in ("/abc", "/ac", "/abcd", "/xabc")]
     [True, True, False, False]

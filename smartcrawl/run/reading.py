@@ -642,7 +642,7 @@ def _judge_as_redirect(visit: Visit, target: str) -> None:
     _drop_body(visit)
     visit.refreshed = True
     visit.outcome, visit.http_status = Outcome.REDIRECT, REFRESHED
-    visit.error = f"redirected by a meta refresh to {redacted_text(target)}"[:1024]
+    visit.error = f"redirected by a refresh to {redacted_text(target)}"[:1024]
 
 
 def _drop_body(visit: Visit) -> None:

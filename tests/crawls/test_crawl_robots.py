@@ -209,7 +209,7 @@ def test_kept_rules_count_while_robots_txt_cannot_be_had(site: Site, crawl: Craw
     [warning] = [
         line for line in result.err.splitlines() if "robots.txt could not be fetched" in line
     ]
-    assert f"the rules of {since} count instead" in warning
+    assert f"the copy of {since} is used" in warning
     assert crawl.rows("SELECT fetched_at FROM robots") == [(before,)]
 
 

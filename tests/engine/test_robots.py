@@ -659,7 +659,7 @@ def test_a_copy_that_is_young_enough_counts_and_a_warning_says_since_when(
     [record] = caplog.records
     assert record.levelno == logging.WARNING
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(copy.fetched_at))
-    assert f"the rules of {since}+00:00 count" in record.getMessage()
+    assert f"the copy of {since}+00:00 is used" in record.getMessage()
 
 
 @pytest.mark.parametrize("fault", [Fault.ADDRESS_REFUSED, Fault.HOST_DOWN, Fault.DNS])

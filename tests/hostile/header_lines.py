@@ -143,7 +143,7 @@ KINDS = (
               "Set-Cookie: =;;;"), NEW),
     kind("refresh_victim", "Refresh to the victim",
          good(f"Refresh: 0; url={_NEVER_READ}"),
-         Told("redirected", 302, "by a meta refresh to"), held=Told("lost", 302, "temporary redirect")),
+         Told("redirected", 302, "by a refresh to"), held=Told("lost", 302, "temporary redirect")),
     kind("link_canonical_victim", "a canonical Link to the victim",
          good(f'Link: <{_NEVER_READ}>; rel="canonical"'), NEW),
     kind("link_odd", "Link lines that nobody can parse",

@@ -156,7 +156,7 @@ KINDS = (
          _around(top='<meta http-equiv="refresh" content="0; url={here}">'), NEW),
     kind("refresh_victim", "goes to the victim at once",
          _around(top='<meta http-equiv="refresh" content="0;url=\'{victim}/refresh\'">'),
-         Told("redirected", 302, "by a meta refresh to"), held=Told("lost", 302, "temporary redirect")),
+         Told("redirected", 302, "by a refresh to"), held=Told("lost", 302, "temporary redirect")),
     kind("refresh_odd", "goes nowhere, in five ways",
          _around(top="".join(f'<meta http-equiv="Refresh" content="{content}">' for content in (
              "", ";", "url", "-1; url=", "9" * 5000 + "; url=javascript:1"))), NEW),

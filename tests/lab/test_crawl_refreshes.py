@@ -64,7 +64,7 @@ def test_a_stub_is_followed_and_is_no_hit(site: Site, crawl: Crawl):
     assert {pages[path]["depth"] for path in ("/m", "/h", "/n")} == {1}
     assert pages["/l"]["depth"] == 2
     why = crawl.run("why", site.url("/meta")).out
-    assert f"redirected by a meta refresh to {site.url('/m')}" in why
+    assert f"redirected by a refresh to {site.url('/m')}" in why
 
     site.clear()
     crawl(site.url("/"))

@@ -120,7 +120,7 @@ def test_a_gone_page_that_was_ordered_is_asked_once(shop: Site, crawl: Crawl):
         (("--url", "{site}/a.zip"), 1, "files of type .zip are skipped"),
         (("--id", "url_1"), 1, "is no id"),
         (("--id", "url_" + "a" * 26), 1, "is not known"),
-        (("--pattern", "(("), 1, "no regular expression"),
+        (("--pattern", "(("), 1, "not a regular expression"),
         (("--pattern", "nowhere"), 0, "no stored page matches"),
         (("--source", "nobody"), 1, "no source is called"),
     ],
@@ -169,7 +169,7 @@ def test_a_run_names_the_pinned_address_that_robots_txt_forbids(
     shown = " ".join(crawl(shop.url("/"), expect=3).out.split())
 
     assert f"not complete: pin_failed: {forbidding} (disallowed by " in shown
-    assert "registered by hand; to take it back: scrapy forget URL)" in shown
+    assert "added by hand; to drop it: scrapy forget URL)" in shown
     crawl.run("forget", forbidding)
     crawl(shop.url("/"))
     assert crawl.runs()[0]["complete"]

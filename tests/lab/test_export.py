@@ -151,7 +151,7 @@ def test_llms_txt_lists_the_pages_and_llms_full_txt_has_them(
         (["--source", "dosc", "--output", "{}/out"], 1, "no source is called 'dosc'; known: docs"),
         (["--output", "{}/out"], 2, "give a source, such as: scrapy export --source NAME"),
         (["--source", "docs"], 2, "give a place to write to, such as: scrapy export --source NAME"),
-        (["--source", "docs", "--output", "-"], 2, "markdown is a folder: name it"),
+        (["--source", "docs", "--output", "-"], 2, "markdown writes a folder, so give its name"),
         (
             ["--source", "docs", "--output", "{}/out", "--chunks"],
             2,

@@ -372,7 +372,7 @@ def test_of_several_sources_those_without_history_say_so(docs: World):
 
 
 def test_no_source_at_all(world: World):
-    assert "plan: there is no source yet" in world.run("--simulate", "30", expect=1).err
+    assert "plan: no sources yet" in world.run("--simulate", "30", expect=1).err
 
 
 def test_an_unknown_source(docs: World):

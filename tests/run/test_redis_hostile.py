@@ -71,7 +71,7 @@ def test_redis_entries_that_no_worker_wrote_are_counted_and_not_claimed(
 
     assert [claim.no for claim in (*result.claims, *rest.claims)] == [1, 2, 3]
     assert result.malformed + rest.malformed == len(members)
-    assert f"of docs that are no numbers were removed: {len(members)};" in caplog.text
+    assert f"of docs that are not numbers were removed: {len(members)}." in caplog.text
     assert not marker.exists()
     assert frontier.census()[:2] == (0, 3)
     assert frontier.ack([*result.claims, *rest.claims]) == []
@@ -200,4 +200,4 @@ def test_redis_numbers_that_the_registry_does_not_have_take_no_memory(client, ot
 
     assert len(frontier.reached) < 100_000
     assert frontier._courier._post.done == claims
-    assert "numbers in Redis that the registry does not have are not asked: 1;" in caplog.text
+    assert "numbers in Redis that the registry does not know were skipped: 1." in caplog.text

@@ -166,7 +166,7 @@ local function take_out(number, host)
   return there
 end
 
--- The score of seed 002: priority * 1000000 + time of discovery, which increases each time.
+-- The score of an address: priority * 1000000 + time of discovery, which increases each time.
 local function score_of(priority, since)
   if since then
     return string.format('%.17g', priority * 1000000 + since)
