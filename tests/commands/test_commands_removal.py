@@ -878,7 +878,7 @@ def test_what_only_reads_does_not_wait(orphaned: World, command):
     ("args", "told"),
     [
         (["orphans", "--max", "3"], "--max needs --purge or --approve RUN"),
-        (["orphans", "--purge", "--approve", "2"], "give give --purge or --approve RUN, not both"),
+        (["orphans", "--purge", "--approve", "2"], "give --purge or --approve RUN, not both"),
         (["orphans", "--purge", "--max", "0"], "'0' is no whole number of at least 1"),
         (["orphans", "--approve", "x"], "'x' is no whole number of at least 1"),
         (["orphans", "docs"], "to name a source: --source docs"),
