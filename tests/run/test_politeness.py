@@ -666,7 +666,7 @@ def test_a_host_is_meant_by_the_name_that_its_pages_have(value: str, host: str):
 def test_what_is_no_host_is_told_how_one_is_written(value: str):
     with pytest.raises(RegistryError) as caught:
         hosts_command_argument(value)
-    assert str(caught.value).startswith(f"{value!r} is not a host: write its name, with the port")
+    assert str(caught.value).startswith(f"{value!r} is not a host: write its name, and the port")
     assert "did you mean" not in str(caught.value)
 
 
