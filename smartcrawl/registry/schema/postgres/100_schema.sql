@@ -1168,9 +1168,7 @@ CREATE VIEW documents AS
 SELECT (r.no << 20) | k.position AS id,
        r.no AS page_id,
        k.text AS content,
-       json_build_object('level', CASE WHEN k.hash IS NULL
-                                     THEN length(k.headings) - length(replace(k.headings, ' > ', '  ')) + 1
-                                     ELSE k.level END, 'path', k.headings,
+       json_build_object('level', k.level, 'path', k.headings,
                          'types', string_to_array(k.types, ','),
                          'repeated', k.repeated, 'hash', encode(k.hash, 'hex'))::text AS metadata,
        k.position AS sort_order,

@@ -1114,9 +1114,7 @@ CREATE VIEW documents AS
 SELECT (r.no << 20) | k.position AS id,
        r.no AS page_id,
        k.text AS content,
-       json_object('level', CASE WHEN k.hash IS NULL
-                                 THEN length(k.headings) - length(replace(k.headings, ' > ', '  ')) + 1
-                                 ELSE k.level END, 'path', k.headings,
+       json_object('level', k.level, 'path', k.headings,
                    'types', json('["' || replace(k.types, ',', '","') || '"]'),
                    'repeated', k.repeated, 'hash', lower(hex(k.hash))) AS metadata,
        k.position AS sort_order,
