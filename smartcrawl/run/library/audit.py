@@ -24,7 +24,7 @@ from smartcrawl.index.vectorstore.rows import (
     vector_store_files_to_leave,
     vector_store_number,
 )
-from smartcrawl.model.exceptions import PushError, SmartcrawlError
+from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.library import LibraryRow
 from smartcrawl.model.options import Options
 from smartcrawl.model.vector_store_options import VectorStoreOptions
@@ -42,8 +42,11 @@ from smartcrawl.run.library.embedded_items import EmbeddedItems
 from smartcrawl.run.library.embedding import LibraryEmbed, run_embed_errors, run_embedded_files
 from smartcrawl.run.library.maps import run_rows_of_vectorstore_map
 from smartcrawl.run.library.steps import LibraryStep
-from smartcrawl.run.library.store import run_domain_store_of_name
-from smartcrawl.run.pushing import run_push_key
+from smartcrawl.run.library.store import (
+    StoreAbsentError,
+    run_domain_store_of_name,
+    run_domain_store_pages,
+)
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import EmbeddedFile, VectorstoreMapRow
@@ -288,35 +291,21 @@ class DomainAudit:
         Raises:
             SmartcrawlError: a setting is missing, or the server is away.
         """
-        key = run_push_key(store)
-        # Commands that ask no store do without these.
-        from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415
-            AbsentError,
-            RefusedError,
-            VectorStoreApi,
-        )
-        from smartcrawl.index.vectorstore.asking import vector_store_patience  # noqa: PLC0415
-        from smartcrawl.index.vectorstore.reading import vector_store_pages  # noqa: PLC0415
-
-        patience = vector_store_patience(store)
         with ExitStack() as stack:
-            api = stack.enter_context(closing(VectorStoreApi(store, key)))
             sides = []
             for each in sources:
                 side = StoreComparison(self._connection, each, store)
                 sides.append(stack.enter_context(closing(side)))
                 side.expect()
             try:
-                for page in vector_store_pages(patience.ask, api):
+                for page in run_domain_store_pages(store):
                     for side in sides:
                         side.find(page)
-            except AbsentError:
+            except StoreAbsentError:
                 gone = "the server has no such store: correct vector_store_id in domain.json"
                 place, missing = Place.VECTOR_STORE, Difference.MISSING
                 findings.add(LibraryDifference(place, missing, "", store.store, gone))
                 return
-            except RefusedError as error:
-                raise PushError(f"{store.destination} refuses the list ({error})") from error
             for side in sides:
                 findings.add_all(side.differences())
 

@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,11 +32,13 @@ from smartcrawl.sources.sharepoint.domains import (
 
 if TYPE_CHECKING:
     from smartcrawl.index.vectorstore.api import VectorStoreApi
+    from smartcrawl.index.vectorstore.ports import ListedFile
 
 logger = logging.getLogger(__name__)
 
 _WAIT: Final = 60.0  #: seconds for another process that makes the store
 _LOOK: Final = 0.2
+_SECONDS: Final = 10.0  #: of waiting for an answer about a store
 
 
 def run_domain_store(domain: Domain, options: Options) -> VectorStoreOptions:
@@ -137,16 +139,11 @@ def _request(
     return request
 
 
-_SECONDS: Final = 10.0  #: of waiting for an answer about a store
-
-
 class StoreAbsentError(SourceError):
     """The vector store of a domain is gone."""
 
 
-def run_domain_store_is_gone(
-    domain: Domain, server: VectorStoreOptions, *, environment: Mapping[str, str] = os.environ
-) -> bool:
+def run_domain_store_is_gone(domain: Domain, server: VectorStoreOptions) -> bool:
     """Whether the server says that it does not have the store of a domain, in one request.
 
     A server that is away or refuses, or a setting that is wrong, proves nothing.
@@ -155,7 +152,7 @@ def run_domain_store_is_gone(
         return False
     try:
         store = run_domain_store_of_name(domain, server)
-        key = run_push_key(store, environment)
+        key = run_push_key(store)
     except SmartcrawlError:
         return False
     from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415
@@ -174,21 +171,15 @@ def run_domain_store_is_gone(
     return False
 
 
-def run_attached_file_ids(
-    domain: Domain, server: VectorStoreOptions, *, environment: Mapping[str, str] = os.environ
-) -> set[str]:
-    """Return the ids of all files of the store; ``server``: options without a store.
+def run_domain_store_pages(store: VectorStoreOptions) -> Iterator[list[ListedFile]]:
+    """Yield the files of a store to the end of its list, page by page.
 
     Raises:
-        SourceError: the domain names no store.
         StoreAbsentError: the store is gone.
         SettingError: a package, the key or a setting is missing or wrong.
         PushError: its server is away, or refuses.
     """
-    if not domain.vector_store_id:
-        raise SourceError(f"{domain.path} has no vector_store_id: nothing was removed")
-    store = run_domain_store_of_name(domain, server)
-    key = run_push_key(store, environment)
+    key = run_push_key(store)
     # Commands that ask no store do without these.
     from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415
         AbsentError,
@@ -201,11 +192,29 @@ def run_attached_file_ids(
     patience = vector_store_patience(store)
     with closing(VectorStoreApi(store, key)) as api:
         try:
-            return {file.id for page in vector_store_pages(patience.ask, api) for file in page}
+            yield from vector_store_pages(patience.ask, api)
         except AbsentError as error:
             raise StoreAbsentError(
-                f"{store.destination} has no vector store {store.store} ({error}): nothing was"
-                f" removed; correct vector_store_id in {domain.path}"
+                f"{store.destination} has no vector store {store.store} ({error})"
             ) from error
         except RefusedError as error:
             raise PushError(f"{store.destination} refuses the list ({error})") from error
+
+
+def run_attached_file_ids(domain: Domain, server: VectorStoreOptions) -> set[str]:
+    """Return the ids of all files of the store; ``server``: options without a store.
+
+    Raises:
+        SourceError: the domain names no store, or the store is gone (StoreAbsentError).
+        SettingError: a package, the key or a setting is missing or wrong.
+        PushError: its server is away, or refuses.
+    """
+    if not domain.vector_store_id:
+        raise SourceError(f"{domain.path} has no vector_store_id: nothing was removed")
+    store = run_domain_store_of_name(domain, server)
+    try:
+        return {file.id for page in run_domain_store_pages(store) for file in page}
+    except StoreAbsentError as error:
+        raise StoreAbsentError(
+            f"{error}: nothing was removed; correct vector_store_id in {domain.path}"
+        ) from error
