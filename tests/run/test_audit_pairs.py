@@ -57,6 +57,15 @@ def test_differences_are_those_of_a_model(
         assert {(*key, count) for key, count in counted.items()} == differences(expected, found)
 
 
+def test_what_is_needed_once_stays_needed() -> None:
+    with Pairs() as pairs:
+        pairs.expect("1", "a")
+        pairs.expect("1", None, is_needed=False)
+        pairs.expect("2", None, is_needed=False)
+        pairs.expect("2", "b")
+        assert [pair.key for pair in pairs.differences()] == ["1", "2"]
+
+
 def test_a_difference_has_the_name_and_the_value_that_was_found() -> None:
     with Pairs() as pairs:
         pairs.expect("1", "a", "one")

@@ -142,6 +142,9 @@ CASES = {
         ONE, {A: FIVE, ORIGINAL: (FIVE, OTHER)}, PAGES, **LOST, verified=1,
         audited=f"changed {ORIGINAL}",
     ),
+    "R3-86 a page that the store refused": Case(
+        {1: item(NOTE)}, {NOTE: (b"123", OTHER)}, PAGES, verified=1
+    ),
     "M-53 not processed yet, and an old result": Case(
         {1: item(ORIGINAL)}, {A: b"1234567", ORIGINAL: FIVE}, PAGES, orphans=(A,), verified=1,
         audited=f"surplus {A}",
@@ -163,6 +166,10 @@ CASES = {
     ),
     "a list lacks its original, and its map an item": Case(
         {1: item(CSV), 2: item(CSV)}, {}, LISTS, unmapped=(1,), again=("1", "2"), in_map=1,
+        on_disk=1, audited=f"missing {CSV}",
+    ),
+    "a list lacks its original, and its map the last item": Case(
+        {1: item(CSV), 2: item(CSV)}, {}, LISTS, unmapped=(2,), again=("1", "2"), in_map=1,
         on_disk=1, audited=f"missing {CSV}",
     ),
     "a list of which no item is in the map": Case(
@@ -272,6 +279,8 @@ def test_a_check_finds_and_corrects(staged: Stage):
     for old, new in case.moved.items():
         left[new] = left.pop(old)
     assert staged.disk().keys() == left.keys()
+    folders = [path for path in staged.source.folder.glob("0?_*/*") if path.is_dir()]
+    assert all(list(path.iterdir()) for path in folders)
     assert len(found.again_lines) == len(case.again)
     assert len(found.lines) == len(case.orphans) + len(case.moved)
 
@@ -330,6 +339,38 @@ def test_files_of_items_that_a_map_alone_names_wait_for_a_whole_listing(tmp_path
     assert known.disk().keys() == {A}
     assert known.after(found, is_whole=True).integrity.orphans == 1
     assert known.disk().keys() == set()
+
+
+def test_a_map_adds_no_file_that_an_item_has(tmp_path: Path):
+    """Its other files are kept, as the listing may name them."""
+    known = stage(Case({1: item(A), 2: item(B), 3: item(Y)}, {A: FIVE, B: FIVE, Y: FIVE}), tmp_path)
+    known.connection.execute("DELETE FROM library_item WHERE no = 2")
+    known.connection.execute("UPDATE library_item SET unique_id = '9' WHERE no = 3")
+
+    found = known.before()
+
+    assert (list(found.adopted), found.known, found.integrity.orphans) == (["2"], {B}, 0)
+    assert (found.again, known.disk().keys()) == ({"9"}, {A, B, Y})
+
+
+def test_an_item_that_is_newer_than_the_map_is_not_edited(tmp_path: Path):
+    newer = stage(Case({1: item(A), 2: item(B)}, {A: FIVE, B: FIVE}, unmapped=(1, 2)), tmp_path)
+    written = (newer.folder.root / "files_map.csv").stat().st_mtime
+    statement = "INSERT INTO state (no, reached_run, depth, last_checked) VALUES (?, 1, 0, ?)"
+    newer.connection.execute("DELETE FROM state")
+    newer.connection.execute(statement, (1, int(written) + 2))
+    newer.connection.execute(statement, (2, int(written) - 2))
+
+    found = newer.before()
+
+    assert (found.again, found.integrity.missing_in_map, found.integrity.verified) == ({"2"}, 1, 1)
+
+
+def test_empty_folders_are_removed(tmp_path: Path):
+    tidy = stage(CASES["all is well"], tmp_path)
+    (tidy.folder.root / "02_embedded/empty").mkdir()
+    tidy.before()
+    assert not (tidy.folder.root / "02_embedded/empty").exists()
 
 
 def test_the_date_of_the_same_bytes_is_set(tmp_path: Path):

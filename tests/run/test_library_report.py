@@ -92,6 +92,12 @@ def test_a_step_does_not_make_an_earlier_one_complete(source: SharepointSource):
     assert (found.sources["s"].complete, found.is_lacking) == (False, True)
 
 
+def test_a_later_step_adds_to_what_is_known(source: SharepointSource):
+    found = LibraryResult(source, embedded=Embedded(uploaded=1), runs=[1])
+    found.add(LibraryResult(source, complete=False, runs=[2], reasons=["cut"]))
+    assert (found.complete, found.embedded, found.runs) == (False, Embedded(uploaded=1), [1, 2])
+
+
 def test_a_source_that_lacks_its_map_comes_whole(source: SharepointSource):
     found = report()
     found.add_run(*run(source, 1, findings=LibraryFindings(falls_back=True)))
