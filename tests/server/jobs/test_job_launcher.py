@@ -4,6 +4,7 @@ Their processes are pretended; tests/server/jobs/test_local_crawls.py has real o
 """
 
 import json
+import os
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -446,6 +447,42 @@ def test_a_server_of_another_machine_is_believed_for_a_minute(bureau: Bureau):
     assert bureau.begun()[0].started.server == Process.this()
     assert bureau.children == {}  # the lease shows that it crawls
     assert stage(bureau, id_) is RunStage.RUNNING
+
+
+def test_a_server_of_this_machine_that_lives_keeps_its_crawls(bureau: Bureau):
+    bureau.office.create()
+    start(bureau, bureau.runner(wait=1))
+    living = Process.of(os.getppid())
+    bureau.office.connection.execute("UPDATE process SET server = ?", (str(living),))
+    bureau.runner().watch(NOW + 99_999)
+    assert bureau.begun()[0].started.server == living
+
+
+def test_what_a_process_records_just_before_its_end_counts(bureau: Bureau):
+    """It opens its run and ends between two looks of its server."""
+    job = bureau.office.create()
+    program = bureau.program(open=1, seal=["pages_left"], exit=3)
+    crawls = LocalCrawls(bureau.office.database, program)
+    crawls.look = lambda begun, now: bureau.system.step()  # type: ignore[method-assign]
+    runner = bureau.runner_over(crawls)
+    start(bureau, runner)
+    runner.watch(NOW)
+
+    after = bureau.office.store.get(job.id)
+    assert (after.status, after.reasons) == (JobStatus.COMPLETED, ("pages_left",))
+    assert bureau.begun() == []
+
+
+def test_a_server_shows_every_ten_seconds_that_it_lives(bureau: Bureau):
+    bureau.office.create()
+    runner = bureau.runner(wait=1)
+    start(bureau, runner)
+    shown = []
+    for seconds in (0, 1, 9, 10, 19, 20, -99):  # at last the clock was put back
+        runner.watch(NOW + seconds)
+        (one,) = bureau.begun()
+        shown.append(one.started.watched_at - NOW)
+    assert shown == [0, 0, 0, 10, 10, 20, -99]
 
 
 def test_a_server_that_died_while_it_started_a_crawl_gets_some_seconds(bureau: Bureau):
