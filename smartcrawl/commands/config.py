@@ -20,7 +20,7 @@ from smartcrawl.model.redaction import HIDDEN, redacted_lines, redacted_text
 from smartcrawl.model.setting_values import CMDLINE
 from smartcrawl.model.settings_table import SETTINGS, TABLE
 from smartcrawl.terminal import tables
-from smartcrawl.terminal.base_command import BaseCommand, CommandSettings
+from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.command import FAILED, print_json
 from smartcrawl.terminal.output import OutputError, printed
 from smartcrawl.terminal.state_folder import VARIABLES
@@ -127,7 +127,7 @@ class Command(BaseCommand):
         self.exitcode = FAILED
 
 
-def config_command_settings(names: Sequence[str], settings: CommandSettings) -> list[str]:
+def config_command_settings(names: Sequence[str], settings: Any) -> list[str]:
     """Return the names of these settings, whatever their case; all where none is named.
 
     Raises:
@@ -151,7 +151,7 @@ def config_command_settings(names: Sequence[str], settings: CommandSettings) -> 
 
 
 def config_command_rows(
-    settings: CommandSettings, wanted: Collection[str], *, by_level: bool = False
+    settings: Any, wanted: Collection[str], *, by_level: bool = False
 ) -> list[dict[str, Any]]:
     """Return a row for each setting, under KEYS; ``by_level``: a given LOG_LEVEL is of -L."""
     rows = []
@@ -168,7 +168,7 @@ def config_command_rows(
     return rows
 
 
-def config_command_value_source(settings: CommandSettings, name: str) -> str:
+def config_command_value_source(settings: Any, name: str) -> str:
     """Return where the value of a setting comes from.
 
     ``-s`` includes the settings that scrapyd passes on to a job: it calls the crawl with -s. A
@@ -205,7 +205,7 @@ def config_command_value_masked(name: str, value: object) -> object:
     return plain if text == str(plain) else text.replace(HIDDEN, MASK)
 
 
-def config_command_error(settings: CommandSettings) -> str | None:
+def config_command_error(settings: Any) -> str | None:
     """Return the error of the first setting with an invalid value; None if all are valid."""
     try:
         Options.of(settings)

@@ -13,6 +13,7 @@ from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.robots_options import RobotsOptions
+from smartcrawl.model.settings_table import setting_value
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
 from smartcrawl.reports.plan import plan_reports
@@ -84,7 +85,7 @@ class Command(RegistryCommand):
             connection,
             robots_txt_check,
             RobotsOptions.of(settings),
-            obeyed=settings.getbool("ROBOTSTXT_OBEY"),
+            obeyed=setting_value(settings, "ROBOTSTXT_OBEY"),
             jobs=stored_jobs_of_sources(connection, declared),
         )
         numbers = {name: known.get(name, 0) for name in names}

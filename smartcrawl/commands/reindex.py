@@ -21,6 +21,7 @@ from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.file_urls import display_file_url
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.robots_options import RobotsOptions
+from smartcrawl.model.settings_table import setting_value
 from smartcrawl.model.urls import display_url, normalize_url, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.connection import Connection
@@ -187,7 +188,7 @@ class Command(ChangingCommand):
             connection,
             robots_txt_answers,
             RobotsOptions.of(self.settings),
-            obeyed=self.settings.getbool("ROBOTSTXT_OBEY"),
+            obeyed=setting_value(self.settings, "ROBOTSTXT_OBEY"),
             jobs=stored_jobs_of_sources(connection, known),
         )
         refused: dict[str, str] = {}

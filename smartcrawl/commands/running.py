@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from cProfile import Profile
 from importlib import import_module
 from typing import Any
@@ -17,7 +17,7 @@ from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.sources.kinds import SHAREPOINT, SITE, SPIDERS
-from smartcrawl.terminal.base_command import BaseCommand, CommandSettings
+from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.state_folder import state_folder
 from smartcrawl.terminal.usage import check_terminal_usage, wrap_usage
 
@@ -160,7 +160,7 @@ def _declared(settings: PlainSettings) -> dict[str, str]:
     return {name: source.traits.spider for name, source in declared.items()} | wrong
 
 
-def _known_settings(settings: CommandSettings, opts: Namespace) -> set[str]:
+def _known_settings(settings: Mapping[str, Any], opts: Namespace) -> set[str]:
     """Return the names of our settings, and Scrapy's where one of ``-s`` is not ours."""
     names = set(settings)
     if any(given.partition("=")[0] not in names for given in opts.set):

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
@@ -16,7 +17,7 @@ from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.server.keys import api_key_exists
-from smartcrawl.terminal.base_command import BaseCommand, CommandSettings
+from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.output import print_note
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def command_crawl_program(
     # Every start of scrapy imports this module, and its list of commands needs no server.
     from smartcrawl.server.jobs.program import CrawlProgram  # noqa: PLC0415
 
-    scrapy = not isinstance(command.settings, CommandSettings)  # those of a Scrapy project
+    scrapy = not isinstance(command.settings, PlainSettings)  # those of a Scrapy project
     return CrawlProgram(
         _SCRAPY if scrapy else _SMARTCRAWL,
         _environment(command.settings, options),

@@ -11,6 +11,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.program import program_name
 from smartcrawl.model.robots_options import RobotsOptions
+from smartcrawl.model.settings_table import setting_value
 from smartcrawl.model.urls import normalize_url
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
@@ -54,7 +55,7 @@ class Command(RegistryCommand):
             connection,
             robots_txt_answers,
             RobotsOptions.of(settings),
-            obeyed=settings.getbool("ROBOTSTXT_OBEY"),
+            obeyed=setting_value(settings, "ROBOTSTXT_OBEY"),
             jobs=stored_jobs_of_sources(connection, known),
         )
         stories = Stories(connection, self.options, known, robots, again=self.again)

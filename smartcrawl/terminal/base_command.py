@@ -4,32 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
 from typing import Any, ClassVar
-
-
-class CommandSettings(Mapping[str, Any]):
-    """The part of Scrapy's Settings that commands use; those without Scrapy have no more."""
-
-    @abstractmethod
-    def set(self, name: str, value: object, priority: str) -> None:
-        """Set a value; ``priority``: "cmdline" if it was given with -s."""
-
-    @abstractmethod
-    def getbool(self, name: str) -> bool:
-        """Return a setting as a switch."""
-
-    @abstractmethod
-    def getint(self, name: str) -> int:
-        """Return a setting as a whole number."""
-
-    @abstractmethod
-    def getfloat(self, name: str) -> float:
-        """Return a setting as a number."""
-
-    @abstractmethod
-    def getpriority(self, name: str) -> int | None:
-        """Return how strong the origin of a setting is; CMDLINE if it was given with -s."""
 
 
 class BaseCommand(ABC):
@@ -37,7 +12,7 @@ class BaseCommand(ABC):
 
     takes_words: ClassVar[bool] = False  #: whether it takes words beside the options
     exitcode = 0
-    settings: Any = None  #: CommandSettings, or those of Scrapy's project; set before ``run``
+    settings: Any = None  #: our own, or those of a Scrapy project; set before ``run``
 
     @property
     def name(self) -> str:

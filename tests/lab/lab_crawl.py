@@ -24,7 +24,6 @@ from smartcrawl.commands.crawl import DONE, FAILED, HELD, SEVERITY
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.commands.due import Command as DueCommand
 from smartcrawl.commands.library import Command as LibraryCommand
-from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.commands.running import run_command
 from smartcrawl.commands.summary import print_crawl_summary
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
@@ -131,9 +130,7 @@ class LabCrawl(Crawl):
         if is_due:
             chosen["RECRAWL_POLICY"] = "due"
         with self._inside(["scrapy", *args]) as (out, err):
-            command.settings = settings = PlainSettings()
-            for name, value in chosen.items():
-                settings.set(name, value, "cmdline")
+            command.settings = settings = _settings(chosen)
             with _logged(settings, err):
                 spiders = list(SPIDERS) if is_due else words[1:]
                 status, run = self._crawl_all(command, spiders, given, chosen)
@@ -192,10 +189,7 @@ class LabCrawl(Crawl):
         return run
 
     def _process(self, chosen: Mapping[str, str]) -> LabProcess:
-        settings = Settings()
-        settings.setmodule("smartcrawl.settings", priority="project")
-        settings.setdict(chosen, priority="cmdline")
-        return LabProcess(settings, self.now, self.sharepoint)
+        return LabProcess(_settings(chosen), self.now, self.sharepoint)
 
     # Other commands
 
@@ -262,10 +256,18 @@ class _Spider(NamedTuple):
     crawls: str
 
 
+def _settings(chosen: Mapping[str, str]) -> Settings:
+    """Return the settings of a project, and those of a command line."""
+    settings = Settings()
+    settings.setmodule("smartcrawl.settings", priority="project")
+    settings.setdict(chosen, priority="cmdline")
+    return settings
+
+
 def _notice(words: list[str]) -> int:
     """Bring visits forward, as `scrapy due --notice` does."""
     command: Any = DueCommand()
-    command.settings = PlainSettings()
+    command.settings = _settings({})
     command._notice([word for word in words if word != "--notice"], None)
     return int(command.exitcode)
 
