@@ -12,10 +12,10 @@ from rich.markup import escape
 
 from smartcrawl.index.hits import HitChunk
 from smartcrawl.index.images import ImageDocument, images_to_index
-from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
+from smartcrawl.index.searching import MOST_PROPOSED
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.given_numbers import given_number
 from smartcrawl.model.program import program_name

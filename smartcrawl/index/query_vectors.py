@@ -13,10 +13,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from smartcrawl.index.elasticsearch.documents import index_document_key
 from smartcrawl.index.embedded.vectors import (
-    QueryMeaning,
     StoredEmbedder,
     VectorLacks,
-    VectorQuery,
     check_answering_model,
     count_index_texts_to_embed,
     index_vector_lacks,
@@ -25,6 +23,7 @@ from smartcrawl.index.embedded.vectors import (
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.ports import PAUSE, Embedder, RefusedText, Vector
 from smartcrawl.index.queries import search_query_text
+from smartcrawl.index.ranking import QueryMeaning, VectorQuery
 from smartcrawl.model.documents import EmbedderKey
 from smartcrawl.model.embedder_options import LOCAL, ON_THIS_MACHINE, ONNX, EmbedderOptions
 from smartcrawl.model.exceptions import (

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from smartcrawl.index.queries import Term, index_stems
+from smartcrawl.rules.vectors import fuse, keep_places
 
 POOL: Final = 60  #: pages that an index proposes, at least
 MOST_PARTS: Final = 150  #: parts of a page that are looked at
@@ -70,6 +71,29 @@ class Ranked(NamedTuple):
     found: int  #: how many of the query's words it has
     others: Sequence[RankedPart] = ()  #: the next best ones that have words of the query
     densest: float = 0.0  #: what its best part has of the query's words, however near they are
+
+
+class NearPage(NamedTuple):
+    """A content, and its chunk that is nearest to a query."""
+
+    content: Any  #: content.no; in an index elsewhere the key of a document
+    distance: float  #: 0 to 2
+    chunk: int  #: chunk.no; in an index elsewhere its position
+    hit: Any = None  #: the answer of an index elsewhere that has it
+
+
+class VectorQuery(NamedTuple):
+    """The meaning of a query."""
+
+    embedder: int  #: embedder.no
+    vector: bytes
+    only: bool = False  #: whether the words of the query do not count
+    reads_sentences: bool = False  #: whether the model reads a question, not its words one by one
+    #: Returns those of some pages that lack a vector, and whether they have any.
+    lacking: Callable[[Collection[Any]], Mapping[Any, bool]] = lambda pages: {}
+
+
+QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query
 
 
 def search_term_weight(pages: int, total: int) -> float:
@@ -279,3 +303,70 @@ def _url_words(url: str) -> str:
 def _signed_word(word: str) -> re.Pattern[str]:
     """Return the pattern of a word with signs at its end, where it is a word of its own."""
     return re.compile(rf"(?<![^\W_]){re.escape(word)}(?!{re.escape(word[-1])})", re.IGNORECASE)
+
+
+def joined_index_rankings(
+    by_words: Sequence[Ranked],
+    pages: Mapping[Any, ProposedPage],
+    near: Sequence[NearPage],
+    *,
+    fused: bool,
+    is_question: bool,
+    lacking: Mapping[Any, bool] | None = None,
+    text: Sequence[Ranked] = (),
+) -> list[Ranked]:
+    """Return the pages near to a query, best first; with ``fused`` also those with its words.
+
+    Three lists are joined (ADR 80): the pages as their words rank them, the same pages by
+    the words of their best chunk alone, and those that are near. With ``is_question`` the last one
+    counts twice, as much as both others (ADR 91).
+    Of a page with words of the query the part is that of the words, which are marked in it; of any
+    other it is the nearest one. The score of a page that is only near is the cosine, 1 for equal
+    meanings; a joined score is that of ``rules.vectors``.
+    ``lacking``: pages with chunks that have no vector, and whether they have any. None of them
+    comes behind its place among ``text``, the pages as a search by words ranks them; without any
+    vector that is its place.
+    """
+    known = {one.page.key: one for one in by_words}
+    found = {page.content: page for page in near if page.content in pages}
+    if not fused:
+        return [
+            _nearest(pages[content], page, 1 - page.distance**2 / 2)
+            for content, page in found.items()
+        ]
+    densest = [one.page.key for one in sorted(by_words, key=_density)]
+    joined = []
+    for content, score in fuse([list(known), densest, *[list(found)] * (1 + is_question)]):
+        if content in known:
+            joined.append(known[content]._replace(score=score))
+        else:
+            joined.append(_nearest(pages[content], found[content], score))
+    return _with_places_kept(joined, [*text, *by_words], lacking) if lacking else joined
+
+
+def _with_places_kept(
+    joined: Sequence[Ranked], by_words: Sequence[Ranked], lacking: Mapping[Any, bool]
+) -> list[Ranked]:
+    """Return joined pages with those that lack vectors no later than by words; scores fall."""
+    places: dict[Any, int] = {}
+    before: set[str] = set()  # addresses: a page that several sources have is one hit
+    for one in by_words:
+        if one.page.key in lacking:
+            places.setdefault(one.page.key, len(before - {one.page.url}))
+        before.add(one.page.url)
+    ranked = {one.page.key: one for one in joined}
+    fixed = {key for key in places if not lacking[key]}
+    kept, least = [], 0.0
+    for key in reversed(keep_places(list(ranked), places, fixed)):
+        least = max(least, ranked[key].score)
+        kept.append(ranked[key]._replace(score=least))
+    return kept[::-1]
+
+
+def _density(one: Ranked) -> float:
+    return -one.densest
+
+
+def _nearest(page: ProposedPage, near: NearPage, score: float) -> Ranked:
+    part = next((part for part in page.parts if part.key == near.chunk), None)
+    return Ranked(page, score, part or RankedPart(near.chunk, "", ""), 0)

@@ -12,7 +12,6 @@ from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
-from smartcrawl.index.embedded.vectors import QueryMeaning
 from smartcrawl.index.hits import Answer, Hit, is_lost_hit
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.index.queries import (
@@ -22,6 +21,7 @@ from smartcrawl.index.queries import (
     search_query_with_sources,
 )
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode, query_meaning
+from smartcrawl.index.ranking import QueryMeaning
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options

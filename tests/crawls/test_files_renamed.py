@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.index.embedded.choice import search_embedded_index
-from smartcrawl.index.proposing import MOST_PROPOSED
+from smartcrawl.index.searching import MOST_PROPOSED
 from smartcrawl.registry.database.sqlite import connect_sqlite
 from tests.crawls.commands import Crawl, Record
 from tests.crawls.files import FilesStory, Folder

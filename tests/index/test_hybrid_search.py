@@ -11,17 +11,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from smartcrawl import settings
-from smartcrawl.index import query_vectors, search
-from smartcrawl.index.elasticsearch import finding as elasticsearch_finding
-from smartcrawl.index.embedded import finding as embedded_finding
+from smartcrawl.index import query_vectors, search, searching
 from smartcrawl.index.embedded import nearness
-from smartcrawl.index.embedded.nearness import joined_index_rankings
 from smartcrawl.index.embedded.vectors import whole_index_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SECONDS, SearchMode
-from smartcrawl.index.ranking import MOST_PARTS, Ranked
+from smartcrawl.index.ranking import MOST_PARTS, Ranked, joined_index_rankings
 from smartcrawl.index.remote import write_index_anew
 from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
@@ -1106,8 +1103,7 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         seen.append(is_question)
         return joined_index_rankings(*args, is_question=is_question, **more)
 
-    for module in (embedded_finding, elasticsearch_finding):
-        monkeypatch.setattr(module, "joined_index_rankings", spy)
+    monkeypatch.setattr(searching, "joined_index_rankings", spy)
     return seen
 
 

@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.index.embedded.nearness import NearPage, joined_index_rankings
-from smartcrawl.index.proposing import MOST_PROPOSED, existing_search_terms, search_pool
 from smartcrawl.index.queries import (
     MOST,
     Query,
@@ -18,11 +16,14 @@ from smartcrawl.index.queries import (
 )
 from smartcrawl.index.ranking import (
     POOL,
+    NearPage,
     ProposedPage,
     RankedPart,
+    joined_index_rankings,
     rank_searched_pages,
     search_term_weight,
 )
+from smartcrawl.index.searching import MOST_PROPOSED, existing_search_terms, search_pool
 from smartcrawl.index.spelling import SpellingFound, corrected_search_query
 from smartcrawl.model.exceptions import SearchQueryError
 

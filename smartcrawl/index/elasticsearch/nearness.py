@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from smartcrawl.index.elasticsearch.search import (
     PARTS,
@@ -16,10 +16,9 @@ from smartcrawl.index.elasticsearch.search import (
     chunks_with_words,
     search_filters,
 )
-from smartcrawl.index.embedded.nearness import NearPage
 from smartcrawl.index.embedded.vectors import index_vector_numbers
 from smartcrawl.index.queries import Query, Term
-from smartcrawl.index.ranking import MOST_SHOWN
+from smartcrawl.index.ranking import MOST_SHOWN, NearPage
 from smartcrawl.rules.vectors import fuse
 
 _LEAST_CANDIDATES: Final = 500  #: chunks of a shard that are looked at, at least
@@ -27,13 +26,6 @@ _CANDIDATES: Final = 5  #: the same for each page that is wanted
 _MOST_CANDIDATES: Final = 10_000  #: Elasticsearch's own limit
 #: The score of a kNN search.
 _SCORE: Final = "(1.0 + cosineSimilarity(params.vector, 'chunks.vector')) / 2.0"
-
-
-class NearHit(NamedTuple):
-    """A page near to a query."""
-
-    near: NearPage
-    hit: Mapping[str, Any]  #: its fields are those of ``RATED``
 
 
 def nearness_request(
@@ -135,7 +127,7 @@ def _every_chunk(vector: bytes) -> dict[str, Any]:
     return {"script_score": {"query": {"exists": {"field": "chunks.vector"}}, "script": script}}
 
 
-def near_hits(hits: Iterable[Mapping[str, Any]]) -> list[NearHit]:
+def near_hits(hits: Iterable[Mapping[str, Any]]) -> list[NearPage]:
     """Return the pages of an answer, the nearest first, with the position of their nearest chunk.
 
     The score of a hit is half of 1 + the cosine; of equal ones the order is that of addresses.
@@ -144,11 +136,10 @@ def near_hits(hits: Iterable[Mapping[str, Any]]) -> list[NearHit]:
     for hit in hits:
         (chunk,) = hit["inner_hits"]["chunks"]["hits"]["hits"]
         distance = sqrt(max(0.0, 4 - 4 * hit["_score"]))
-        page = NearPage(hit["_source"]["key"], distance, chunk["_nested"]["offset"])
-        found.append(NearHit(page, hit))
+        found.append(NearPage(hit["_source"]["key"], distance, chunk["_nested"]["offset"], hit))
     return sorted(found, key=_order)
 
 
-def _order(one: NearHit) -> tuple[float, int, str, str]:
+def _order(one: NearPage) -> tuple[float, int, str, str]:
     url = one.hit["_source"]["url"]
-    return one.near.distance, len(url), url, one.near.content
+    return one.distance, len(url), url, one.content

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Self
 from uuid import uuid4
 
-from smartcrawl.index.elasticsearch import finding, library
+from smartcrawl.index.elasticsearch import library
 from smartcrawl.index.elasticsearch.bulk import BulkWriter, Entry, Fate, Written
 from smartcrawl.index.elasticsearch.documents import (
     ElasticsearchImage,
@@ -26,6 +26,7 @@ from smartcrawl.index.elasticsearch.faults import (
     index_patience,
     index_unreadable,
 )
+from smartcrawl.index.elasticsearch.finding import ElasticsearchFinder
 from smartcrawl.index.elasticsearch.meta import (
     FOREIGN,
     IndexMetadata,
@@ -42,7 +43,8 @@ from smartcrawl.index.elasticsearch.opening import (
 )
 from smartcrawl.index.elasticsearch.scan import Held, IndexScanner
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
-from smartcrawl.index.embedded.vectors import QueryMeaning
+from smartcrawl.index.ranking import QueryMeaning
+from smartcrawl.index.searching import find_index_hits
 from smartcrawl.model.documents import EmbedderKey, IndexedPage
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
@@ -308,12 +310,12 @@ class ElasticsearchSink:
         Raises:
             SinkError: the server does not answer.
         """
-        within = {"limit": limit, "offset": offset}
-        return finding.elasticsearch_answer(
-            self._search,
+        return find_index_hits(
             query,
+            partial(ElasticsearchFinder, self._search),
             sources=sources,
-            **within,
+            limit=limit,
+            offset=offset,
             marks=marks,
             language=language,
             meaning=meaning,

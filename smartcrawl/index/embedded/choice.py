@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from smartcrawl.index.embedded import finding, postgres, sqlite
-from smartcrawl.index.embedded.vectors import QueryMeaning
+from smartcrawl.index.embedded import postgres, sqlite
+from smartcrawl.index.embedded.finding import IndexTables
 from smartcrawl.index.hits import Answer
+from smartcrawl.index.ranking import QueryMeaning
+from smartcrawl.index.searching import find_index_hits
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
 
@@ -34,14 +37,14 @@ def search_embedded_index(
     ``meaning`` finds the vector of a query, where meaning counts, too.
     """
     matching = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
-    return finding.search_index_tables(
-        connection,
-        matching,
+    hits, meant = find_index_hits(
         query,
+        partial(IndexTables, connection, matching),
         sources=sources,
         limit=limit,
         offset=offset,
         marks=marks,
-        content_language=language,
+        language=language,
         meaning=meaning,
     )
+    return Answer(hits, meant)

@@ -1,14 +1,13 @@
 """Searches of the embedded index, in the SQL that both databases share (ADR 48).
 
-The database proposes pages by how rare the words are that they have; ``ranking`` sorts them.
+The database proposes pages by how rare the words are that they have; ``searching`` has the steps.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from smartcrawl.index.embedded.conditions import (
     IndexLanguage,
@@ -16,38 +15,19 @@ from smartcrawl.index.embedded.conditions import (
     search_conditions,
     site_conditions,
 )
-from smartcrawl.index.embedded.nearness import (
-    NearPage,
-    joined_index_rankings,
-    nearest_pages,
-    parts_of_hits,
-)
-from smartcrawl.index.embedded.vectors import QueryMeaning, VectorQuery
-from smartcrawl.index.hits import Answer, Hit, HitChunk, embedded_document_id, is_lost_hit
-from smartcrawl.index.proposing import (
-    MOST_PROPOSED,
-    existing_search_terms,
-    propose_search_hits,
-    proposing_search_terms,
-    search_pool,
-    weighed_search_terms,
-)
-from smartcrawl.index.queries import (
-    Query,
-    Term,
-    parsed_search_query,
-    search_query_sources,
-)
+from smartcrawl.index.embedded.nearness import nearest_pages, parts_of_hits
+from smartcrawl.index.hits import Hit, HitChunk, embedded_document_id, is_lost_hit
+from smartcrawl.index.queries import Query, Term
 from smartcrawl.index.ranking import (
     MOST_PARTS,
-    POOL,
+    NearPage,
     ProposedPage,
     Ranked,
     RankedPart,
-    rank_searched_pages,
+    VectorQuery,
     rate_far_parts,
 )
-from smartcrawl.index.spelling import SpellingFound, search_spelling_variants
+from smartcrawl.index.searching import FoundPage, Marks, Proposed, proposing_search_terms
 from smartcrawl.registry.connection import Connection, Many
 
 _MOST_FAR: Final = 20  #: chunks of one page beyond those that are always looked at
@@ -189,100 +169,10 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
 TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
 
 
-Marks = tuple[str, str]
 _Rows = list[list[Any]]
-_Page = tuple[Ranked, _Rows]  #: a page, and its record in every source that has it
 
 
-class _Proposed(NamedTuple):
-    """Contents that the database proposes."""
-
-    contents: dict[int, frozenset[int]]  #: in order, with the places of the terms of each
-    pages: list[int]  #: for each term, how many pages have it
-    total: int  #: all pages
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no content is proposed."""
-        return not self.contents
-
-
-NOTHING_PROPOSED: Final = _Proposed({}, [], 0)
-
-
-def search_index_tables(
-    connection: Connection,
-    language: IndexLanguage,
-    query: str,
-    *,
-    sources: Sequence[str] = (),
-    limit: int = 10,
-    offset: int = 0,
-    marks: Marks = ("[", "]"),
-    content_language: str = "",
-    meaning: QueryMeaning | None = None,
-) -> Answer:
-    """Return the pages that answer ``query``, best first, after the first ``offset``.
-
-    ``sources`` empty means all, and ``content_language`` any. ``meaning`` finds the vector of a
-    query, where meaning counts, too.
-    """
-    asked = parsed_search_query(query, content_language)
-    wanted = search_query_sources(sources, asked.sources)
-    if not asked.terms or wanted is None or limit < 1:
-        return Answer([])
-    search = _Search(connection, language, wanted)
-    asked = asked.only(existing_search_terms(asked.terms, search.counted))
-    places = slice(offset, offset + limit)
-    asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
-    near = None if meaning is None else meaning(meant or query)
-    if near is not None and not near.reads_sentences:
-        asked = asked.of_words()
-    if near is None:
-        best, terms = search.best(asked, words, [])
-        return Answer(search.shown(best[places], terms, marks), meant)
-    if near.only:
-        pages = search.nearest_pages(asked, near, search_pool(limit, offset, asked))
-        best, terms = search.best(asked, NOTHING_PROPOSED, pages)
-    else:
-        pools = {search_pool(limit, offset, asked): words}
-        best, terms = _joined_pages(search, asked, near, pools, places)
-    return Answer(search.shown(best[places], terms, marks, near), meant)
-
-
-def _joined_pages(
-    search: _Search,
-    query: Query,
-    near: VectorQuery,
-    proposed: Mapping[int, _Proposed],
-    wanted: slice,
-) -> tuple[list[_Page], Sequence[Term]]:
-    """Return pages that have the words of a query or are near to it; the words to mark in them.
-
-    Ranks are joined, so that further proposals could put a page before those that an earlier page
-    of hits has shown. They are joined among themselves, and come last, with no higher scores.
-    ``proposed``: known proposals for the words, by the size of their pool.
-    """
-    best: list[_Page] = []
-    pool = POOL
-    while True:
-        pages = search.nearest_pages(query, near, pool)
-        words = proposed.get(pool) or search.proposed(query, pool)
-        found, terms = search.best(query, words, pages, joined_with=near)
-        known = {bytes(rows[0][10]) for _, rows in best}
-        least = best[-1][0].score if best else inf
-        best += [
-            (one._replace(score=min(one.score, least)), rows)
-            for one, rows in found
-            if bytes(rows[0][10]) not in known
-        ]
-        is_all = len(pages) < pool and len(words.contents) < pool
-        if is_all or len(best) >= wanted.stop or pool == MOST_PROPOSED:
-            return best, terms
-        pool = MOST_PROPOSED
-
-
-class _Search:
+class IndexTables:
     """One search in one database."""
 
     def __init__(
@@ -291,8 +181,13 @@ class _Search:
         self._connection = connection
         self._language = language
         self._sources = list(sources)
+        self._records: defaultdict[int, _Rows] = defaultdict(list)
 
-    def proposed(self, query: Query, pool: int) -> _Proposed:
+    def bounded(self, query: Query) -> Query:
+        """Return a query as it is: its words are few enough."""
+        return query
+
+    def proposed(self, query: Query, pool: int) -> Proposed:
         """Return the contents that have any of the words, and all that they must have."""
         counts = self.counted(query.terms)
         per = []
@@ -320,10 +215,9 @@ class _Search:
         rows = self._connection.execute(" UNION ALL ".join(counts), words).fetchall()
         return [count for _, count in sorted(rows)]
 
-    def nearest(self, word: str, far: bool) -> SpellingFound:
-        """Return the words of the index that differ from a word by one error, or two (``far``)."""
-        forms = search_spelling_variants(word, far=far)
-        return SpellingFound(forms, self._language.texts(self._connection, sorted(forms)))
+    def texts(self, forms: Sequence[str]) -> Sequence[str]:
+        """Return texts of the index that have some of these words."""
+        return self._language.texts(self._connection, forms)
 
     def nearest_pages(self, query: Query, near: VectorQuery, pool: int) -> list[NearPage]:
         """Return contents that are near to a query in meaning, and all that they must have."""
@@ -332,55 +226,42 @@ class _Search:
             self._connection, near, conditions=conditions, values=values, pool=pool
         )
 
-    def best(
-        self,
-        query: Query,
-        found: _Proposed,
-        near: Sequence[NearPage],
-        *,
-        joined_with: VectorQuery | None = None,
-    ) -> tuple[list[_Page], Sequence[Term]]:
-        """Rate the contents; return their pages, best first, and the words to mark in them.
-
-        ``near``: contents that are near in meaning. With ``joined_with``, the meaning of the query,
-        their order and that of the words are joined.
-        """
-        fused = joined_with is not None
-        contents = Many(sorted({*found.contents, *(page.content for page in near)}))
+    def pages(
+        self, query: Query, found: Proposed, near: Sequence[NearPage], places: Mapping[int, int]
+    ) -> dict[int, ProposedPage]:
+        """Return proposed and near contents that have a record, by their numbers."""
+        contents = Many(sorted({*found.found, *(page.content for page in near)}))
         if not contents.values:
-            return [], []
-        records = defaultdict(list)
+            return {}
+        self._records.clear()
         sites, values = site_conditions(query)
         values |= {"contents": contents}
         statement = _RECORDS.format(sites=sites or "1 = 1")
         for content, *row in self._connection.execute(statement, values).fetchall():
-            records[content].append(row)
+            self._records[content].append(row)
         parts = first_parts(self._connection, contents)
-        place_of, terms, weights = weighed_search_terms(query, found)
-        pages = {
+        return {
             content: ProposedPage(content, rows[0][0], rows[0][2], parts.get(content, []),
-                 frozenset(place_of[place] for place in found.contents.get(content, ())))
-            for content in (*found.contents, *(page.content for page in near))
-            if (rows := records.get(content))
+                 frozenset(places[place] for place in found.found.get(content, ())))
+            for content, rows in self._records.items()
         }  # fmt: skip
-        by_words = [pages[content] for content in found.contents if content in pages]
-        ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
-        words = (terms, weights)
-        ranked = with_far_parts(self._connection, self._language, ranked, words, self.counted)
-        if near:
-            lacking = joined_with.lacking([one.page.key for one in ranked]) if joined_with else {}
-            ranked = joined_index_rankings(
-                ranked, pages, near, fused=fused, is_question=query.is_question, lacking=lacking,
-                text=rank_searched_pages(terms, weights, by_words) if lacking else (),
-            )  # fmt: skip
-        return search_hits_named_once(ranked, records), terms or query.terms
+
+    def with_far_parts(
+        self, ranked: list[Ranked], words: tuple[Sequence[Term], Sequence[float]]
+    ) -> list[Ranked]:
+        """Return rated pages with their best chunks, which may be far down."""
+        return with_far_parts(self._connection, self._language, ranked, words, self.counted)
+
+    def records(self, key: int) -> list[tuple[bytes, list[Any]]]:
+        """Return the record of a content in every source, each with the id of its address."""
+        return [(bytes(row[10]), row) for row in self._records[key]]
 
     def shown(
         self,
-        best: Sequence[_Page],
+        best: Sequence[FoundPage],
         terms: Sequence[Term],
         marks: Marks,
-        near: VectorQuery | None = None,
+        near: VectorQuery | None,
     ) -> list[Hit]:
         """Return hits with their chunks; ``near``: the meaning of the query, where it counts."""
         if not best:
@@ -391,32 +272,18 @@ class _Search:
         return [_hit(one, rows, some, shown) for (one, rows), some in zip(best, parts, strict=True)]
 
 
-def _read(rows: Sequence[tuple[int, int, float]], counts: Sequence[int]) -> _Proposed:
+def _read(rows: Sequence[tuple[int, int, float]], counts: Sequence[int]) -> Proposed:
     total = int(max((row[2] for row in rows if row[0] < 0), default=0))
     terms = len(counts)
-    found = _Proposed({}, [min(count, total) for count in counts], total)
+    pages = [min(count, total) for count in counts]
+    contents: dict[int, frozenset[int]] = {}
     for content, number, _ in sorted(rows, key=lambda row: (-row[2], row[0])):
         if content < 0:
-            found.pages[-1 - content] = number
+            pages[-1 - content] = number
         else:
             places = (place for place in range(terms) if int(number) >> place & 1)
-            found.contents[content] = frozenset(places)
-    return found
-
-
-def search_hits_named_once(
-    ranked: Sequence[Ranked], records: Mapping[Any, Sequence[list[Any]]]
-) -> list[tuple[Ranked, _Rows]]:
-    """Return each page once, with its record in every source that has it."""
-    found: dict[bytes, tuple[Ranked, _Rows]] = {}
-    for one in ranked:
-        for row in records[one.page.key]:
-            key = bytes(row[10])
-            if key in found:
-                found[key][1].append(row)
-            else:
-                found[key] = (one, [row])
-    return list(found.values())
+            contents[content] = frozenset(places)
+    return Proposed(contents, pages, total)
 
 
 def _hit(

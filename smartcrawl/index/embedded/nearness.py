@@ -1,19 +1,19 @@
-"""Pages that are near to a query in meaning, joined with those that have its words."""
+"""Pages that are near to a query in meaning, and their chunks to show."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final
 
 from smartcrawl.index.embedded.conditions import NO_CONDITION
-from smartcrawl.index.embedded.vectors import VectorQuery, index_halfvec_text
-from smartcrawl.index.ranking import MOST_SHOWN, ProposedPage, Ranked, RankedPart
+from smartcrawl.index.embedded.vectors import index_halfvec_text
+from smartcrawl.index.ranking import MOST_SHOWN, NearPage, Ranked, RankedPart, VectorQuery
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.program import extra_installation
 from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.rules.vectors import fuse, keep_places
+from smartcrawl.rules.vectors import fuse
 
 #: Distances are those of vectors of length 1: their squares are 2 - 2 cos.
 _NEAR = """
@@ -68,14 +68,6 @@ _MOST_EXACT: Final = 10_000  #: vectors that PostgreSQL compares one by one
 _MOST_SEARCHED: Final = 1_000  #: most that hnsw.ef_search takes
 _PER_PAGE: Final = 10  #: chunks that are looked at for each page that is wanted, at first
 _MORE: Final = 8  #: times as many are looked at next
-
-
-class NearPage(NamedTuple):
-    """A content, and its chunk that is nearest to a query."""
-
-    content: Any  #: content.no; in an index elsewhere the key of a document
-    distance: float  #: 0 to 2
-    chunk: int  #: chunk.no; in an index elsewhere its position
 
 
 def nearest_pages(
@@ -177,64 +169,6 @@ def load_embedded_index_functions(connection: Any) -> None:
     connection.has_vectors = True
 
 
-def joined_index_rankings(
-    by_words: Sequence[Ranked],
-    pages: Mapping[Any, ProposedPage],
-    near: Sequence[NearPage],
-    *,
-    fused: bool,
-    is_question: bool,
-    lacking: Mapping[Any, bool] | None = None,
-    text: Sequence[Ranked] = (),
-) -> list[Ranked]:
-    """Return the pages near to a query, best first; with ``fused`` also those with its words.
-
-    Three lists are joined (ADR 80): the pages as their words rank them, the same pages by
-    the words of their best chunk alone, and those that are near. With ``is_question`` the last one
-    counts twice, as much as both others (ADR 91).
-    Of a page with words of the query the part is that of the words, which are marked in it; of any
-    other it is the nearest one. The score of a page that is only near is the cosine, 1 for equal
-    meanings; a joined score is that of ``rules.vectors``.
-    ``lacking``: pages with chunks that have no vector, and whether they have any. None of them
-    comes behind its place among ``text``, the pages as a search by words ranks them; without any
-    vector that is its place.
-    """
-    known = {one.page.key: one for one in by_words}
-    found = {page.content: page for page in near if page.content in pages}
-    if not fused:
-        return [
-            _nearest(pages[content], page, 1 - page.distance**2 / 2)
-            for content, page in found.items()
-        ]
-    densest = [one.page.key for one in sorted(by_words, key=_density)]
-    joined = []
-    for content, score in fuse([list(known), densest, *[list(found)] * (1 + is_question)]):
-        if content in known:
-            joined.append(known[content]._replace(score=score))
-        else:
-            joined.append(_nearest(pages[content], found[content], score))
-    return _with_places_kept(joined, [*text, *by_words], lacking) if lacking else joined
-
-
-def _with_places_kept(
-    joined: Sequence[Ranked], by_words: Sequence[Ranked], lacking: Mapping[Any, bool]
-) -> list[Ranked]:
-    """Return joined pages with those that lack vectors no later than by words; scores fall."""
-    places: dict[Any, int] = {}
-    before: set[str] = set()  # addresses: a page that several sources have is one hit
-    for one in by_words:
-        if one.page.key in lacking:
-            places.setdefault(one.page.key, len(before - {one.page.url}))
-        before.add(one.page.url)
-    ranked = {one.page.key: one for one in joined}
-    fixed = {key for key in places if not lacking[key]}
-    kept, least = [], 0.0
-    for key in reversed(keep_places(list(ranked), places, fixed)):
-        least = max(least, ranked[key].score)
-        kept.append(ranked[key]._replace(score=least))
-    return kept[::-1]
-
-
 def parts_of_hits(
     connection: Connection, best: Sequence[Ranked], near: VectorQuery | None
 ) -> list[list[RankedPart]]:
@@ -258,12 +192,3 @@ def _parts_of_hit(one: Ranked, nearest: Sequence[RankedPart]) -> list[RankedPart
     lists = [[part.key for part in by_words], [part.key for part in nearest]]
     keys = dict.fromkeys([one.part.key, *(key for key, _ in fuse(lists))])
     return [known[key] for key in keys][:MOST_SHOWN]
-
-
-def _density(one: Ranked) -> float:
-    return -one.densest
-
-
-def _nearest(page: ProposedPage, near: NearPage, score: float) -> Ranked:
-    part = next((part for part in page.parts if part.key == near.chunk), None)
-    return Ranked(page, score, part or RankedPart(near.chunk, "", ""), 0)

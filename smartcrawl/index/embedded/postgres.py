@@ -13,8 +13,9 @@ from smartcrawl.index.embedded.buffer import (
     searchable_chunks,
 )
 from smartcrawl.index.embedded.conditions import fts5_value_letters
-from smartcrawl.index.embedded.finding import TEXTS, Marks
+from smartcrawl.index.embedded.finding import TEXTS
 from smartcrawl.index.queries import Term
+from smartcrawl.index.searching import Marks
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
 

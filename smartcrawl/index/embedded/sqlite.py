@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import ChunkColumns, IndexBuffer, embedded_index_chunk_columns
-from smartcrawl.index.embedded.finding import TEXTS, Marks, search_snippet_beginning
+from smartcrawl.index.embedded.finding import TEXTS, search_snippet_beginning
 from smartcrawl.index.queries import Term
+from smartcrawl.index.searching import Marks
 from smartcrawl.registry.connection import Connection, Many
 
 _PLAIN = "SELECT no, headings, text FROM chunk WHERE no IN carray(:chunks)"

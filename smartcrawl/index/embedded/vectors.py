@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -114,17 +114,6 @@ class OwedText(NamedTuple):
     text: str  #: title, headings and text, which are embedded
 
 
-class VectorQuery(NamedTuple):
-    """The meaning of a query."""
-
-    embedder: int  #: embedder.no
-    vector: bytes
-    only: bool = False  #: whether the words of the query do not count
-    reads_sentences: bool = False  #: whether the model reads a question, not its words one by one
-    #: Returns those of some pages that lack a vector, and whether they have any.
-    lacking: Callable[[Collection[Any]], Mapping[Any, bool]] = lambda pages: {}
-
-
 class VectorLacks(NamedTuple):
     """Different chunks that have no vector of an embedder."""
 
@@ -157,9 +146,6 @@ class VectorLacks(NamedTuple):
 
     def _of(self, number: int) -> str:
         return f"{number:,} of {self.chunks:,} chunk{'s' * (self.chunks != 1)}"
-
-
-QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query
 
 
 def prepare_index_for_vectors(database: Database) -> None:

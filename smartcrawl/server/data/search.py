@@ -11,13 +11,13 @@ from fastapi import Query as InQuery
 from pydantic import Field, field_validator
 
 from smartcrawl.index.images import images_to_index
-from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.query_vectors import (
     QuestionVectors,
     SearchMode,
     answer_with_question_vectors,
 )
 from smartcrawl.index.search import search_hit_as_data, search_index
+from smartcrawl.index.searching import MOST_PROPOSED
 from smartcrawl.model.exceptions import (
     EmbedderError,
     NoVectorsError,

@@ -18,8 +18,8 @@ from mcp.types import ToolAnnotations
 from pydantic import ConfigDict, Field
 
 from smartcrawl import __version__
-from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.query_vectors import SearchMode, answer_with_question_vectors
+from smartcrawl.index.searching import MOST_PROPOSED
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.server.keys import Key, Scope

@@ -1,0 +1,297 @@
+"""A search, in the steps that all indexes share (ADR 48).
+
+An index proposes pages that have the words of a query, and pages near to it in meaning; ``ranking``
+sorts them. Before that the words are corrected, and less is required while no page is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from smartcrawl.index.queries import (
+    MOST,
+    Query,
+    Term,
+    parsed_search_query,
+    search_query_sources,
+)
+from smartcrawl.index.ranking import (
+    POOL,
+    NearPage,
+    ProposedPage,
+    QueryMeaning,
+    Ranked,
+    VectorQuery,
+    joined_index_rankings,
+    rank_searched_pages,
+    search_term_weight,
+)
+from smartcrawl.index.spelling import (
+    SpellingFound,
+    corrected_search_query,
+    search_spelling_variants,
+)
+
+MOST_PROPOSED: Final = 1_000  #: pages that are rated for one query
+_COMMON: Final = 10_000  #: chunks of a word that is common
+_ENOUGH: Final = 2_000  #: chunks of rarer words that are enough to propose pages
+
+Marks = tuple[str, str]  #: around the words found
+_Words = tuple[Sequence[Term], Sequence[float]]  #: those that some page has, with their weights
+
+
+class Proposed(NamedTuple):
+    """Pages that an index proposes for a query."""
+
+    found: Mapping[Any, Any]  #: what the index knows of each page, in order, by their keys
+    pages: list[int]  #: for each term of the query, how many pages have it
+    total: int  #: all pages
+
+
+_NOTHING: Final = Proposed({}, [], 0)
+
+
+class FoundPage(NamedTuple):
+    """A page that several sources may have."""
+
+    ranked: Ranked
+    records: list[Any]  #: what the index knows of it in each source
+
+    @property
+    def score(self) -> float:
+        """The score of the page."""
+        return self.ranked.score
+
+
+_Found = dict[Any, FoundPage]  #: by the address, which is the same in all sources
+H_co = TypeVar("H_co", covariant=True)
+
+
+class SearchedIndex(Protocol[H_co]):
+    """What differs between indexes: their requests, and what they know of pages."""
+
+    def bounded(self, query: Query) -> Query:
+        """Return a query with as many words as the index takes."""
+
+    def counted(self, terms: Sequence[Term]) -> Sequence[int]:
+        """Return how often the index has each of at most ``MOST`` words."""
+
+    def proposed(self, query: Query, pool: int) -> Proposed:
+        """Return at most ``pool`` pages that have any of the words, and all that is required."""
+
+    def texts(self, forms: Sequence[str]) -> Sequence[str]:
+        """Return texts of the index that have some of these words."""
+
+    def nearest_pages(self, query: Query, near: VectorQuery, pool: int) -> list[NearPage]:
+        """Return pages that are near to a query in meaning, and have all that is required."""
+
+    def pages(
+        self, query: Query, found: Proposed, near: Sequence[NearPage], places: Mapping[int, int]
+    ) -> Mapping[Any, ProposedPage]:
+        """Return proposed and near pages by their keys, without those that are gone.
+
+        ``places``: the new places of the terms that some page has.
+        """
+
+    def with_far_parts(self, ranked: list[Ranked], words: _Words) -> list[Ranked]:
+        """Return rated pages with their best chunks, which may be far down."""
+
+    def records(self, key: Any) -> Sequence[tuple[Any, Any]]:
+        """Return what the index knows of a page in each source, each with the address."""
+
+    def shown(
+        self,
+        best: Sequence[FoundPage],
+        terms: Sequence[Term],
+        marks: Marks,
+        near: VectorQuery | None,
+    ) -> Sequence[H_co]:
+        """Return hits with their chunks; ``near``: the meaning of the query, where it counts."""
+
+
+def find_index_hits(
+    query: str,
+    opened: Callable[[Sequence[str]], SearchedIndex[H_co]],
+    *,
+    sources: Sequence[str] = (),
+    limit: int = 10,
+    offset: int = 0,
+    marks: Marks = ("[", "]"),
+    language: str = "",
+    meaning: QueryMeaning | None = None,
+) -> tuple[list[H_co], str]:
+    """Return the pages that answer a query, best first, and the query that they answer.
+
+    The latter is empty if it is the one that was asked. The first ``offset`` pages are left out.
+    ``opened`` returns the index for the sources that are searched, all if there are none.
+    ``language`` empty means any. ``meaning`` finds the vector of a query, where meaning counts,
+    too.
+    """
+    asked = parsed_search_query(query, language)
+    wanted = search_query_sources(sources, asked.sources)
+    if not asked.terms or wanted is None or limit < 1:
+        return [], ""
+    index = opened(wanted)
+    asked = index.bounded(asked.only(existing_search_terms(asked.terms, index.counted)))
+    asked, words, meant = _propose_hits(query, asked, index, limit, offset)
+    near = None if meaning is None else meaning(meant or query)
+    if near is not None and not near.reads_sentences:
+        asked = asked.of_words()
+    pool, end = search_pool(limit, offset, asked), offset + limit
+    if near is None:
+        best, terms = _best(index, asked, words, [])
+    elif near.only:
+        best, terms = _best(index, asked, _NOTHING, index.nearest_pages(asked, near, pool))
+    else:
+        best, terms = _joined_pages(index, asked, near, {pool: words}, end)
+    return list(index.shown(list(best.values())[offset:end], terms, marks, near)), meant
+
+
+def _joined_pages(
+    index: SearchedIndex[Any],
+    query: Query,
+    near: VectorQuery,
+    proposed: Mapping[int, Proposed],
+    end: int,
+) -> tuple[_Found, Sequence[Term]]:
+    """Return pages that have the words of a query or are near to it; the words to mark in them.
+
+    Ranks are joined, so that further proposals could put a page before those that an earlier page
+    of hits has shown. They are joined among themselves, and come last, with no higher scores.
+    ``proposed``: known proposals for the words, by the size of their pool.
+    """
+    best: _Found = {}
+    pool = POOL
+    while True:
+        pages = index.nearest_pages(query, near, pool)
+        words = proposed.get(pool) or index.proposed(query, pool)
+        found, terms = _best(index, query, words, pages, joined_with=near)
+        least = min((one.score for one in best.values()), default=inf)
+        for address, (one, records) in found.items():
+            later = FoundPage(one._replace(score=min(one.score, least)), records)
+            best.setdefault(address, later)
+        is_all = len(pages) < pool and len(words.found) < pool
+        if is_all or len(best) >= end or pool == MOST_PROPOSED:
+            return best, terms
+        pool = MOST_PROPOSED
+
+
+def _best(
+    index: SearchedIndex[Any],
+    query: Query,
+    found: Proposed,
+    near: Sequence[NearPage],
+    *,
+    joined_with: VectorQuery | None = None,
+) -> tuple[_Found, Sequence[Term]]:
+    """Rate pages; return each once, best first, and the words to mark in them.
+
+    ``near``: pages that are near in meaning. With ``joined_with``, the meaning of the query, their
+    order and that of the words are joined.
+    """
+    fused = joined_with is not None
+    places, terms, weights = weighed_search_terms(query, found)
+    pages = index.pages(query, found, near, places)
+    by_words = [pages[key] for key in found.found if key in pages]
+    ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
+    ranked = index.with_far_parts(ranked, (terms, weights))
+    if near:
+        lacking = joined_with.lacking([one.page.key for one in ranked]) if joined_with else {}
+        ranked = joined_index_rankings(
+            ranked, pages, near, fused=fused, is_question=query.is_question, lacking=lacking,
+            text=rank_searched_pages(terms, weights, by_words) if lacking else (),
+        )  # fmt: skip
+    once: _Found = {}
+    for one in ranked:
+        for address, record in index.records(one.page.key):
+            once.setdefault(address, FoundPage(one, [])).records.append(record)
+    return once, terms or query.terms
+
+
+def search_pool(limit: int, offset: int, query: Query) -> int:
+    """Return how many pages to propose for a page of hits.
+
+    Of a word like C++ an index knows the C alone, so all that it may propose are looked at.
+    """
+    is_first = limit <= POOL and not offset
+    return POOL if is_first and not any(t.signed for t in query.terms) else MOST_PROPOSED
+
+
+def existing_search_terms(
+    terms: Sequence[Term], counted: Callable[[Sequence[Term]], Sequence[int]]
+) -> Sequence[Term]:
+    """Return the first words of a long query that an index has; of a short query, all.
+
+    ``counted`` returns how often the index has each of at most ``MOST`` words.
+    """
+    found: list[Term] = []
+    for start in range(0, len(terms), MOST) if len(terms) > MOST else ():
+        some = terms[start : start + MOST]
+        found += [term for term, count in zip(some, counted(some), strict=True) if count]
+        if len(found) >= MOST:
+            break
+    return (found or terms)[:MOST]
+
+
+def _propose_hits(
+    text: str, asked: Query, index: SearchedIndex[Any], limit: int, offset: int
+) -> tuple[Query, Proposed, str]:
+    """Return the query that is answered, the pages proposed for it, and its corrected text.
+
+    Unknown words are corrected first. While no page is found, less is required. The text is empty
+    if no word was corrected. All pages of hits but the first have the same proposals, so that none
+    repeats a hit of another.
+    """
+
+    def nearest(word: str, far: bool) -> SpellingFound:
+        forms = search_spelling_variants(word, far=far)
+        return SpellingFound(forms, index.texts(sorted(forms)))
+
+    pool = search_pool(limit, offset, asked)
+    found, meant = index.proposed(asked, pool), ""
+    if 0 in found.pages:
+        terms, meant = corrected_search_query(text, asked.terms, found.pages, nearest)
+        if meant:
+            asked = asked.only(terms)
+            found = index.proposed(asked, pool)
+    while not found.found and (relaxed := asked.relaxed(found.pages)) is not None:
+        asked = relaxed
+        found = index.proposed(asked, pool)
+    return asked, found, meant
+
+
+def proposing_search_terms(counts: Sequence[int]) -> list[int]:
+    """Return the places of the words by which pages are proposed, given their numbers of chunks.
+
+    Very common words are left out where rarer ones have enough pages: to look up their pages would
+    take most of the time. They count in the ranking all the same.
+
+    >>> (
+    ...     proposing_search_terms([3_000, 200_000, 40]),
+    ...     proposing_search_terms([200_000, 90_000]),
+    ...     proposing_search_terms([200_000, 40]),
+    ... )
+    ([0, 2], [1], [0, 1])
+    """
+    found: list[int] = []
+    chunks = 0
+    for count, place in sorted((count, place) for place, count in enumerate(counts)):
+        if chunks < _ENOUGH or count < _COMMON:
+            found.append(place)
+            chunks += count
+    return sorted(found)
+
+
+def weighed_search_terms(
+    query: Query, found: Proposed
+) -> tuple[dict[int, int], list[Term], list[float]]:
+    """Return the terms that some page has, with their weights.
+
+    First their new places by their places in the query.
+    """
+    known = [place for place, pages in enumerate(found.pages) if pages]
+    terms = [query.terms[place] for place in known]
+    weights = [search_term_weight(found.pages[place], found.total) for place in known]
+    return {place: n for n, place in enumerate(known)}, terms, weights
