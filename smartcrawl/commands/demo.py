@@ -14,10 +14,19 @@ from tempfile import mkdtemp
 from types import FrameType
 from typing import Final
 
-from smartcrawl.commands.demo_server import DemoError, Site, serving_demo_site
-from smartcrawl.commands.demo_shell import STATE, Shell
-from smartcrawl.commands.demo_stage import JsonStage, Result, Stage, TextStage
-from smartcrawl.commands.demo_steps import STEPS, Scene
+from smartcrawl.commands.demo_stage import (
+    STATE,
+    STEPS,
+    DemoError,
+    JsonStage,
+    Result,
+    Scene,
+    Shell,
+    Site,
+    Stage,
+    TextStage,
+    serving_demo_site,
+)
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.terminal.base_command import BaseCommand

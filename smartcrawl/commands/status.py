@@ -2,33 +2,208 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Final
 
+from rich.cells import cell_len
+from rich.filesize import decimal
 from rich.markup import escape
+from rich.text import Text
 
-from smartcrawl.commands.status_text import (
-    Line,
-    status_command_figures,
-    status_command_screen,
-    status_command_verdict,
-)
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.program import program_argument, program_crawl_line
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
-from smartcrawl.reports.concerns import reported_concerns, status_report_verdict
+from smartcrawl.reports.concerns import reported_concerns, reported_percent, status_report_verdict
 from smartcrawl.reports.sources_today import vanished_sources
-from smartcrawl.reports.status import SourceStatus, status_report, status_report_data
-from smartcrawl.reports.text import report_time_span, run_state_text
+from smartcrawl.reports.status import (
+    SourceStatus,
+    StatusReportCounts,
+    status_report,
+    status_report_data,
+)
+from smartcrawl.reports.text import report_noun, report_time_span, run_state_text
+from smartcrawl.reports.vectors import pushed_report_text, vector_counts_lines
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.terminal.command import RegistryCommand, print_json
-from smartcrawl.terminal.output import print_complaint
+from smartcrawl.terminal.output import Output, print_complaint
 from smartcrawl.terminal.sources import print_wrong_tables
+
+_SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
+_COLUMNS: Final = 80  #: of a line in a pipe, to count the lines of a screen
+_BEFORE: Final = 13  #: columns of a label
+_STATUSES: Final = (
+    ("indexed", "indexed"),
+    ("crawled", "crawled"),
+    ("pending", "pending"),
+    ("error", "error"),
+    ("out_of_scope", "out of scope"),
+    ("gone", "gone"),
+)
+
+#: Labels of the lines that a source keeps where there is no room for all of them.
+_PARTS: Final = (
+    ("", "verdict"),
+    ("", "verdict", "pages"),
+    ("", "verdict", "pages", "look at", "go on"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the status, in Rich's markup."""
+
+    label: str  #: empty: the head of a source
+    text: str
+    command: str = ""
+    yellow: bool = False
+    stays: bool = False  #: whether a source keeps it where there is no room for all figures
+
+    def print(self) -> None:
+        """Print it; it may take several lines of the terminal."""
+        name = f"{self.label:<11}"
+        label = f"  [yellow]{name}[/]" if self.yellow else f"  [bold]{name}[/]"
+        if not self.label:
+            label = ""
+        gap = 2 if self.text else 0
+        Output().say(
+            self.text, command=self.command, gap=gap, label=label, indent=_BEFORE if label else 2
+        )
+
+    def height(self, width: int) -> int:
+        """Return about how many lines of the terminal it takes."""
+        before = _BEFORE if self.label else 0
+        text = cell_len(Text.from_markup(self.text).plain)
+        if before + text + 2 + len(self.command) <= width:
+            return 1
+        own = ceil(len(self.command) / max(1, width - before))
+        return max(1, ceil(text / max(1, width - before))) + own
+
+
+def status_command_screen(
+    whole: list[list[Line]], blocks: list[list[Line]], more: str
+) -> list[list[Line]]:
+    """Return the lines of the status that fit one screen, with the command that shows all.
+
+    Without room for everything, sources keep their verdicts and pages, then their verdicts, and
+    sources that are well go first.
+    """
+    columns, lines = shutil.get_terminal_size((_COLUMNS, _SCREEN))
+    room = lines - 1  # the prompt follows
+    rest = [Line("", "All figures:", more)]
+
+    def fits(found: list[list[Line]]) -> bool:
+        return sum(line.height(columns) for block in found for line in block) <= room
+
+    total = whole[len(blocks) :]
+    heads, pages, looks = (
+        [[line for line in block if line.label in labels or line.stays] for block in blocks]
+        for labels in _PARTS
+    )
+    parts = ([*looks, *total], [*pages, *total], [*heads, *total], looks, pages, heads)
+    for found in (whole, *([*part, rest] for part in parts)):
+        if fits(found):
+            return found
+    return _worst(heads, room, columns, rest)
+
+
+def _worst(heads: list[list[Line]], room: int, columns: int, rest: list[Line]) -> list[list[Line]]:
+    """Return as many sources as fit, those that are not well first, and the number of others."""
+    heads = sorted(heads, key=lambda block: block[1].text.startswith("[green]"))
+    found: list[list[Line]] = []
+    left = room - 1 - sum(line.height(columns) for line in rest)
+    for block in heads:
+        left -= sum(line.height(columns) for line in block)
+        if left < 0 and found:
+            break
+        found.append(block)
+    others = heads[len(found) :]
+    ill = sum(not block[1].text.startswith("[green]") for block in others)
+    text = f"and {report_noun(len(others), 'more source')}"
+    state = "all of them fresh, complete and healthy" if not ill else f"{ill} of them not well"
+    return [*found, [Line("", f"{text}, {state}")], rest]
+
+
+def status_command_verdict(status: SourceStatus, now: int, longest: int) -> dict[str, Any]:
+    """Return the verdict on a source as the keys that docs/cli.md lists."""
+    found = status_report_verdict(status, now, longest=longest)
+    names = ("fresh", "complete", "healthy")
+    answers = {name: why is None for name, why in zip(names, found, strict=True)}
+    return {"source": status.source, **answers, "text": str(found)}
+
+
+def status_command_figures(status: SourceStatus) -> list[Line]:
+    """Return the figures of one source, or of all together."""
+    counts, changes, ages = status.counts, status.changes, status.ages
+    lines = [("pages", _pages(counts))]
+    clones = "clone" if counts.clones == 1 else "clones"
+    held = [(counts.lost, "lost"), (counts.clones, clones), (counts.without_text, "without text")]
+    lines.append(("stored", f"{counts.held:,}{_listed(held)}"))
+    if ages.median is not None:
+        lines.append(
+            (
+                "visited",
+                f"half of the stored pages within {report_time_span(ages.median)}, 95 % within"
+                f" {report_time_span(ages.most)}; {reported_percent(ages.within_day)} in the last"
+                " day,"
+                f" {reported_percent(ages.within_week)} in the last 7 days",
+            )
+        )
+    if changes.rate is not None:
+        runs = "run" if changes.runs == 1 else f"{changes.runs} runs"
+        visits = "visit" if changes.compared == 1 else "visits"
+        lines.append(
+            (
+                "changes",
+                f"{reported_percent(changes.rate)} of {changes.compared:,} {visits} to stored"
+                " pages, in the"
+                f" last {runs}; {report_noun(changes.new, 'new page')}",
+            )
+        )
+    if counts.error_rate is not None:
+        lines.append(
+            ("errors", f"{reported_percent(counts.error_rate)} of pages, at their last visit")
+        )
+    due = [(counts.ordered, "ordered"), (counts.pinned, "pinned")]
+    lines.append(("due", f"{counts.due:,}{_listed(due, '; ')}"))
+    removals = "removal withheld" if counts.withheld == 1 else "removals withheld"
+    lines.append(("orphans", f"{counts.orphans:,}{_listed([(counts.withheld, removals)], '; ')}"))
+    down, saved = status.bytes
+    text = f"{decimal(down)} downloaded, {decimal(saved)} saved"
+    if status.last_run is not None:
+        down, saved = status.last_run.bytes
+        text += f"; by the last run {decimal(down)} and {decimal(saved)}"
+    lines.append(("bytes", text))
+    shown = [Line(label, escape(text)) for label, text in lines]
+    if (vectors := status.vectors) is not None:
+        lacks = vectors.owed > 0 or vectors.may_ask_again
+        shown += [
+            Line(label, escape(text), yellow=lacks, stays=lacks)
+            for label, text in vector_counts_lines(vectors)
+        ]
+    pushed = [("pushed", pushed_report_text(counts)) for counts in status.pushed]
+    return shown + [Line(label, escape(text)) for label, text in pushed]
+
+
+def _pages(counts: StatusReportCounts) -> str:
+    statuses = [(getattr(counts, name), word) for name, word in _STATUSES]
+    maps = "; 1 sitemap or feed"
+    if counts.sitemaps != 1:
+        maps = f"; {counts.sitemaps:,} sitemaps and feeds"
+    return f"{counts.pages:,}{_listed(statuses, ': ')}{maps if counts.sitemaps else ''}"
+
+
+def _listed(numbers: list[tuple[int, str]], before: str = ", of them ") -> str:
+    listed = ", ".join(f"{number:,} {word}" for number, word in numbers if number)
+    return f"{before}{listed}" if listed else ""
 
 
 class Command(RegistryCommand):

@@ -17,9 +17,9 @@ from io import RawIOBase
 from typing import Final, cast
 
 from smartcrawl.extract import formats, html, sniff
-from smartcrawl.extract.charset import CODECS, decode_charset
 from smartcrawl.extract.confine import confine_extraction, confine_extraction_time
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
+from smartcrawl.extract.sniff import CODECS, decode_charset
 from smartcrawl.extract.wire import (
     MAX_BODY,
     MAX_HEADER,

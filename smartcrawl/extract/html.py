@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 import can_ada
 
-from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.images import document_images
 from smartcrawl.extract.language import SAMPLE, detected_language, iso_639_1_language
 from smartcrawl.extract.links import (
@@ -27,7 +26,7 @@ from smartcrawl.extract.reader import (
     robots_meta_directives,
 )
 from smartcrawl.extract.sections import Span, markup_line, text_sections
-from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, sniffed_media_type
+from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, decode_charset, sniffed_media_type
 from smartcrawl.model.documents import Document, Image, Section
 from smartcrawl.model.urls import join_url
 

@@ -31,7 +31,6 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from smartcrawl.extract.charset import CODECS
 from smartcrawl.extract.confine import HAS_LIMITS
 from smartcrawl.extract.formats import check_document_format
 from smartcrawl.extract.formats.common import (
@@ -42,6 +41,7 @@ from smartcrawl.extract.formats.common import (
     document_too_large,
 )
 from smartcrawl.extract.links import MAX_LINKS, MAX_OVERLONG, document_base_url
+from smartcrawl.extract.sniff import CODECS
 from smartcrawl.extract.sniff import sniffed_media_type as media_type_of
 from smartcrawl.extract.wire import (
     LONGEST,

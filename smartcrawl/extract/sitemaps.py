@@ -17,8 +17,8 @@ from xml.parsers import expat
 import can_ada
 from w3lib.encoding import http_content_type_encoding, resolve_encoding
 
-from smartcrawl.extract.charset import CODECS
 from smartcrawl.extract.links import document_base_url
+from smartcrawl.extract.sniff import CODECS
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.urls import join_url
 

@@ -17,6 +17,7 @@ from typing import IO, Any, Final, NamedTuple, Self, TypeVar
 
 from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.bulk import Entry as Written
+from smartcrawl.index.elasticsearch.bulk import Held
 from smartcrawl.index.elasticsearch.documents import (
     epoch_of_index_version,
     index_vectors_hash,
@@ -24,7 +25,6 @@ from smartcrawl.index.elasticsearch.documents import (
 )
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.meta import Known
-from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.writing import PageVectors, RemoteIndexing
 from smartcrawl.model.signatures import unsigned_url

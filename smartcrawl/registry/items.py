@@ -34,8 +34,8 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.transactions import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.runs.run_results import last_start_rows, stored_start_argument_rows
 from smartcrawl.registry.runs.runs import OpenRun, Role
-from smartcrawl.registry.runs.starts import last_start_rows, stored_start_argument_rows
 from smartcrawl.registry.spellings import store_spelling_rows
 from smartcrawl.rules.model import RemovalRule, Status
 from smartcrawl.sources.base import Source

@@ -15,12 +15,12 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.items import stored_row_of_documents_source
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import DeclaredSources, load_declared_sources
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs import JobError
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.sharepoint.domains import declared_library_sources
 
 if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
-    from smartcrawl.sources.jobs.definition import JobDefinition
+    from smartcrawl.sources.jobs import JobDefinition
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def stored_job_rows(connection: Connection) -> dict[str, JobDefinition]:
     rows: list[Any] = connection.execute(_LIVE).fetchall()
     if not rows:
         return {}
-    from smartcrawl.sources.jobs.definition import JobDefinition  # noqa: PLC0415  # as above
+    from smartcrawl.sources.jobs import JobDefinition  # noqa: PLC0415  # as above
 
     found = {}
     for name, text in rows:

@@ -13,14 +13,13 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.candidates import EVERY, lowest_stored_number_met
 from smartcrawl.registry.removal.purge import Target, withheld_candidate_rows
 from smartcrawl.reports.entries import ReportedRecord, reported_proposal, reported_records
-from smartcrawl.reports.listed_walk import ListedWalkReport
 from smartcrawl.reports.sources_today import (
     WRONG_TABLE,
     reason_without_source,
     reported_source_today,
 )
 from smartcrawl.reports.stored_robots import RobotsOfSources
-from smartcrawl.reports.walk import WalkReport
+from smartcrawl.reports.walk import ListedWalkReport, WalkReport
 from smartcrawl.rules.absence import Loss, withholds_sweep
 from smartcrawl.rules.model import RemovalRule, Standing
 from smartcrawl.sources.base import Source

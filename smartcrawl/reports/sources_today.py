@@ -9,8 +9,8 @@ from typing import Final
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
+from smartcrawl.registry.runs.run_results import last_root_row, last_start_rows
 from smartcrawl.registry.runs.runs import Role, declared_source_rows
-from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
 from smartcrawl.sources.base import Source, belongs_to_source, source_refusals
 from smartcrawl.sources.declared import DeclaredSources
 from smartcrawl.sources.files import ad_hoc_files_source

@@ -11,7 +11,7 @@ from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
 
 if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
-    from smartcrawl.sources.jobs.definition import JobDefinition
+    from smartcrawl.sources.jobs import JobDefinition
 
 #: From the parser and the agent to the function that reads a body.
 RobotsReader = Callable[[type[Any], str], Callable[[bytes], Callable[[str], Any]]]

@@ -14,8 +14,8 @@ from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.pages import PageReader, RegistryReaders
 from smartcrawl.registry.pending_pins import pin_registered_rows
 from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.runs.run_results import last_start_rows, left_out_start_rows
 from smartcrawl.registry.runs.runs import OpenRun, Role
-from smartcrawl.registry.runs.starts import last_start_rows, left_out_start_rows
 from smartcrawl.rules.connections import (
     SeedReach,
     bare_connection_host,

@@ -23,7 +23,7 @@ from smartcrawl.model.exceptions import (
     SinkError,
 )
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.sources.jobs.errors import JobError, job_error_of_defect
+from smartcrawl.sources.jobs import JobError, job_error_of_defect
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from smartcrawl.server.errors import (
     request_id_of,
 )
 from smartcrawl.server.key_time import KEPT
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs import JobError
 
 logger = logging.getLogger(__name__)
 

@@ -22,19 +22,20 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from smartcrawl.commands import demo, demo_shell
-from smartcrawl.commands.demo_server import (
+from smartcrawl.commands import demo, demo_stage
+from smartcrawl.commands.demo_stage import (
     ADDED,
     DELETED,
     EDITED,
+    STATE,
     DemoError,
     Document,
+    Scene,
+    Shell,
     Site,
+    TextStage,
     serving_demo_site,
 )
-from smartcrawl.commands.demo_shell import STATE, Shell
-from smartcrawl.commands.demo_stage import TextStage
-from smartcrawl.commands.demo_steps import Scene
 from tests.crawls.commands import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -334,7 +335,7 @@ def test_a_command_that_hangs_is_ended_with_its_processes(
     )
     folder.mkdir()
     shell = Shell(folder, columns=80, colour=False, called=program)
-    monkeypatch.setattr(demo_shell, "_SECONDS", 1)
+    monkeypatch.setattr(demo_stage, "_SECONDS", 1)
 
     with pytest.raises(DemoError, match=r"'scrapy status' did not end within 1 s"):
         shell.run(("status",))

@@ -20,9 +20,9 @@ from smartcrawl.index.audit import (
     Kind,
     pair_pages_with_index,
 )
+from smartcrawl.index.elasticsearch.bulk import Held
 from smartcrawl.index.elasticsearch.documents import index_document_key
 from smartcrawl.index.elasticsearch.faults import index_patience
-from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.remote import index_facts_of_registry
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget

@@ -8,8 +8,7 @@ import pytest
 
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.store import JobStore
-from smartcrawl.sources.jobs.definition import JobDefinition
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs import JobDefinition, JobError
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 

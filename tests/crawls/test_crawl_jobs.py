@@ -7,7 +7,7 @@ import pytest
 
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.store import JobStore
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs import JobDefinition
 from tests.crawls.commands import Crawl, Result
 from tests.site_server import Site, html
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.html import parse_html
+from smartcrawl.extract.sniff import decode_charset
 
 RUSSIAN = (
     "Съешь же ещё этих мягких французских булок, да выпей чаю. Широкая электрификация южных "

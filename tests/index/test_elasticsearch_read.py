@@ -10,7 +10,7 @@ from elasticsearch import Elasticsearch as Client
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.index.elasticsearch import bulk, scan
+from smartcrawl.index.elasticsearch import bulk
 from smartcrawl.index.elasticsearch.bulk import Entry
 from smartcrawl.index.elasticsearch.documents import ElasticsearchImage, index_version
 from smartcrawl.index.elasticsearch.mapping import SUFFIXES, analyzer
@@ -197,7 +197,7 @@ def desk(elasticsearch: Elasticsearch, elasticsearch_prefix: str) -> Iterator[Si
 def test_elasticsearch_scan_yields_everything_in_the_order_of_keys(
     desk: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(scan, "_PAGE", 4)
+    monkeypatch.setattr(bulk, "_PAGE", 4)
     sink: ElasticsearchSink = desk.sink
     docs = [page(f"d/{n}", f"words {n}") for n in range(9)]
     shop = [page(f"s/{n}", f"words {n}", source="shop") for n in range(3)]
@@ -225,7 +225,7 @@ def test_elasticsearch_scan_yields_everything_in_the_order_of_keys(
 def test_elasticsearch_scan_goes_on_after_a_failure_and_where_its_view_was_given_up(
     desk: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(scan, "_PAGE", 2)
+    monkeypatch.setattr(bulk, "_PAGE", 2)
     pages = [page(f"{n}", "words") for n in range(7)]
     desk.sink.write(entries(pages))
     desk.sink.refresh()
@@ -244,7 +244,7 @@ def test_elasticsearch_scan_goes_on_after_a_failure_and_where_its_view_was_given
 def test_elasticsearch_is_written_and_scanned_in_constant_memory(
     elasticsearch: Elasticsearch, elasticsearch_prefix: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(scan, "_PAGE", 100)
+    monkeypatch.setattr(bulk, "_PAGE", 100)
     monkeypatch.setattr(bulk, "MOST_DOCUMENTS", 100)
 
     def peak(sink: ElasticsearchSink, count: int) -> int:

@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from smartcrawl.registry.database.sqlite import connect_sqlite, migrate
+from smartcrawl.registry.runs.run_results import last_start_rows, left_out_start_rows
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.registry.runs.starts import last_start_rows, left_out_start_rows
 from smartcrawl.reports.sources_today import reported_source_today
 
 NAME = "a.example"

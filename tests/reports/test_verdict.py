@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from smartcrawl.commands.status_text import Line, status_command_screen
+from smartcrawl.commands.status import Line, status_command_screen
 from smartcrawl.reports.concerns import reported_concerns, status_report_verdict
 from smartcrawl.reports.status import (
     Ages,

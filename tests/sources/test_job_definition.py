@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smartcrawl.sources import jobs as job_definition
 from smartcrawl.sources.fields import declared_pattern_size
-from smartcrawl.sources.jobs import definition as job_definition
-from smartcrawl.sources.jobs.definition import JobConfig, JobDefinition
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs import JobConfig, JobDefinition, JobError
 
 NOW = 1_705_744_800  #: 2024-01-20T10:00:00Z
 #: The example of the specification, with its patterns, which match none of its seeds.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.sources.jobs.schedule import CronSchedule
+from smartcrawl.sources.jobs import CronSchedule
 
 
 def at(text: str) -> int:

@@ -6,7 +6,6 @@ import csv
 from io import StringIO
 from typing import Final
 
-from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.formats.common import (
     check_document_text,
     clean_document_text,
@@ -14,6 +13,7 @@ from smartcrawl.extract.formats.common import (
     document_table_section,
     parsed_document,
 )
+from smartcrawl.extract.sniff import decode_charset
 from smartcrawl.model.documents import Document
 
 _DELIMITERS: Final = (",", ";", "\t", "|")  #: the first wins a draw

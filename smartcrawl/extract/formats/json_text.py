@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.formats.common import (
     MAX_TEXT,
     check_document_text,
@@ -16,6 +15,7 @@ from smartcrawl.extract.formats.common import (
     parsed_document,
 )
 from smartcrawl.extract.sections import markup_line
+from smartcrawl.extract.sniff import decode_charset
 from smartcrawl.model.documents import Document, Section
 
 _TITLES: Final = ("title", "name", "headline")  #: keys of the outermost object, best first

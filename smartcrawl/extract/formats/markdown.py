@@ -8,7 +8,6 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 
-from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.formats.common import (
     MAX_DESCRIPTION,
     MAX_TITLE,
@@ -19,6 +18,7 @@ from smartcrawl.extract.formats.common import (
 )
 from smartcrawl.extract.html import parse_html
 from smartcrawl.extract.sections import markup_line
+from smartcrawl.extract.sniff import decode_charset
 from smartcrawl.model.documents import Document
 
 MAX_MARKDOWN: Final = 2_000_000  #: characters; the renderer takes 3 seconds for each million

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.formats.common import MAX_TEXT, Tokens, document_too_large, parsed_document
 from smartcrawl.extract.formats.markup import (
     Attributes,
@@ -12,6 +11,7 @@ from smartcrawl.extract.formats.markup import (
     markup_portions,
     walk_markup,
 )
+from smartcrawl.extract.sniff import decode_charset
 from smartcrawl.model.documents import Document
 
 _TITLE: Final = "title"

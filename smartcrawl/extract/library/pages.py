@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final
 
-from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.library.markup import LOOSE, Node, rewrite_markup
+from smartcrawl.extract.sniff import decode_charset
 from smartcrawl.model.markdown import clean_text, one_text_line
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 from uuid import uuid4
 
 from smartcrawl.index.elasticsearch import library
-from smartcrawl.index.elasticsearch.bulk import BulkWriter, Entry, Fate, Written
+from smartcrawl.index.elasticsearch.bulk import BulkWriter, Entry, Fate, Held, IndexScanner, Written
 from smartcrawl.index.elasticsearch.documents import (
     ElasticsearchImage,
     PageDocument,
@@ -41,7 +41,6 @@ from smartcrawl.index.elasticsearch.opening import (
     check_elasticsearch,
     connect_elasticsearch,
 )
-from smartcrawl.index.elasticsearch.scan import Held, IndexScanner
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.ranking import QueryMeaning
 from smartcrawl.index.searching import find_index_hits

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from smartcrawl.index.embedded.buffer import searchable_chunks
+from smartcrawl.index.embedded.sqlite import searchable_chunks
 from smartcrawl.index.embedded.vectors import (
     check_answering_embedder,
     embedded_text,

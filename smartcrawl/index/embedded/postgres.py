@@ -7,13 +7,13 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from smartcrawl.index.embedded.buffer import (
+from smartcrawl.index.embedded.conditions import fts5_value_letters
+from smartcrawl.index.embedded.finding import TEXTS
+from smartcrawl.index.embedded.sqlite import (
     IndexBuffer,
     embedded_index_chunk_columns,
     searchable_chunks,
 )
-from smartcrawl.index.embedded.conditions import fts5_value_letters
-from smartcrawl.index.embedded.finding import TEXTS
 from smartcrawl.index.queries import Term
 from smartcrawl.index.searching import Marks
 from smartcrawl.model.documents import Chunk

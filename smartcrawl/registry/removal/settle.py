@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from smartcrawl.registry.commit.clones import settle_clone_rows
+from smartcrawl.registry.commit.batch import settle_clone_rows
 from smartcrawl.registry.commit.visit import EVENT
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
 from smartcrawl.model.documents import Chunk, Link
-from smartcrawl.registry.commit.clones import write_clone_places
+from smartcrawl.registry.commit.batch import write_clone_places
 from smartcrawl.registry.commit.record import drop_content_row
 from smartcrawl.registry.commit.run_counts import WordChanges
 from smartcrawl.registry.commit.snapshots import release_snapshot_row

@@ -26,8 +26,8 @@ from smartcrawl.registry.library.shortfall import stored_trimmed_note
 from smartcrawl.registry.pages import PageReader, RunProgressReader
 from smartcrawl.registry.removal.purge import withheld_candidate_rows
 from smartcrawl.reports.entries import reported_fingerprint
-from smartcrawl.reports.listed_walk import ListedWalkReport
 from smartcrawl.reports.plan import plan_guard_withholds
+from smartcrawl.reports.walk import ListedWalkReport
 from smartcrawl.rules.model import Mode, Standing, Word
 from smartcrawl.run.library.check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library.comparison import LibraryComparison

@@ -13,7 +13,7 @@ from smartcrawl.model.json_integer import Between, JsonInteger
 from smartcrawl.rules.model import PRIORITY
 from smartcrawl.server.data.queries import first_second_of_parameter
 from smartcrawl.server.errors import ApiError
-from smartcrawl.sources.jobs.definition import declared_job_address
+from smartcrawl.sources.jobs import declared_job_address
 
 MOST: Final = 10_000  #: addresses of a request
 #: The example of R2-33.

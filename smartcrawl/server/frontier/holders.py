@@ -21,7 +21,7 @@ from smartcrawl.server.frontier.addresses import PostedUrl
 from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.base import Source, belongs_to_source
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs import JobDefinition
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.scope import SiteScope
 

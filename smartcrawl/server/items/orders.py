@@ -34,7 +34,7 @@ from smartcrawl.server.items.due_runs import post_due_run
 from smartcrawl.server.items.rebuilding import post_rebuild
 from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.jobs.errors import CONFLICT, INVALID_URL, NOT_FOUND, JobError
+from smartcrawl.sources.jobs import CONFLICT, INVALID_URL, NOT_FOUND, JobError
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.scope import SiteScope
 

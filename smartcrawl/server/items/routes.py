@@ -16,7 +16,7 @@ from smartcrawl.server.data.answers import AddedItem, QueuedItems, ReindexedItem
 from smartcrawl.server.data.queries import refuse_api_query
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.items.orders import ItemOrders
-from smartcrawl.sources.jobs.definition import declared_job_address
+from smartcrawl.sources.jobs import declared_job_address
 
 _URL: Final = "https://docs.example.com/guide"
 _Work = Callable[[ItemOrders], dict[str, Any]]

@@ -30,9 +30,7 @@ from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.due_times import free_job_due_time
 from smartcrawl.server.jobs.history import api_job_run
 from smartcrawl.server.jobs.job import JobRun, RunStage
-from smartcrawl.sources.jobs.definition import JobSchedule
-from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
-from smartcrawl.sources.jobs.schedule import CronSchedule
+from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, CronSchedule, JobError, JobSchedule
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from smartcrawl.server.jobs.answers import EXAMPLE_JOB, Ordered
 from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs
 from smartcrawl.server.jobs.library_store import LibraryJobs, api_library_job_standing
 from smartcrawl.server.jobs.orders import JobOrders, Standing, api_job_standing
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs import JobError
 
 WAIT: Final = 2.0  #: seconds for which an answer waits for the effect of an order
 _LOOK: Final = 0.1  #: seconds between two looks

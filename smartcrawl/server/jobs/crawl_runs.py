@@ -24,7 +24,7 @@ from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.program import CrawlProgram
 from smartcrawl.server.jobs.runner import Exited, Kind, Work, is_at_work
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs import JobError
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,14 @@ from smartcrawl.server.jobs.job import Job
 from smartcrawl.server.jobs.orders import refuse_job_action
 from smartcrawl.server.jobs.store import JobStore, stale_job_version
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
-from smartcrawl.sources.jobs.errors import CONFLICT, INVALID_INPUT, NOT_FOUND, JobError
+from smartcrawl.sources.jobs import (
+    CONFLICT,
+    INVALID_INPUT,
+    NOT_FOUND,
+    JobDefinition,
+    JobError,
+    JobSchedule,
+)
 from smartcrawl.sources.kinds import SITE
 
 logger = logging.getLogger(__name__)

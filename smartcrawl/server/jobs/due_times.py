@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.sources.jobs.schedule import CronSchedule
+from smartcrawl.sources.jobs import CronSchedule
 
 _TAKEN = "SELECT 1 FROM job_run WHERE job = ? AND due_at = ?"
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.jobs.job import JobRun, RunStage
-from smartcrawl.sources.jobs.errors import NOT_FOUND, JobError
+from smartcrawl.sources.jobs import NOT_FOUND, JobError
 
 MOST: Final = 10  #: runs that a job lists
 _RUN = """

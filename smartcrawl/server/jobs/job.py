@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
+from smartcrawl.sources.jobs import JobDefinition, JobSchedule
 
 
 class RunStage(StrEnum):

@@ -29,7 +29,7 @@ from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.library_job import COLUMNS, LibraryChoices, LibraryJob
 from smartcrawl.server.jobs.orders import Standing, refuse_job_action
 from smartcrawl.server.jobs.runner import Exited, Kind
-from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
+from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, JobError
 
 logger = logging.getLogger(__name__)
 

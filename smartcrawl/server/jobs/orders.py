@@ -21,8 +21,7 @@ from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.crawl_runs import CrawlRuns
 from smartcrawl.server.jobs.due_times import free_job_due_time
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.sources.jobs.definition import JobSchedule
-from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
+from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, JobError, JobSchedule
 
 _T = TypeVar("_T")
 

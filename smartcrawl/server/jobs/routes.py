@@ -49,8 +49,7 @@ from smartcrawl.server.jobs.orders import api_job_standing
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.server.private_addresses import names_private_job_address
-from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
-from smartcrawl.sources.jobs.errors import INVALID_INPUT, INVALID_URL, JobError
+from smartcrawl.sources.jobs import INVALID_INPUT, INVALID_URL, JobDefinition, JobError, JobSchedule
 
 _MOST: Final = 1_000  #: jobs of a page
 _MOST_VERSION: Final = 10**15  #: that a description of numbers as floats has exactly

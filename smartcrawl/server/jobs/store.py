@@ -16,8 +16,7 @@ from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.job import Job, RunStage
-from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
-from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
+from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, JobDefinition, JobError, JobSchedule
 from smartcrawl.sources.kinds import DOCUMENTS
 
 _NAME_TAKEN: Final = "Crawl job with this name already exists"

@@ -33,7 +33,7 @@ from smartcrawl.server.jobs.library_store import LibraryJobs
 from smartcrawl.server.jobs.logs import job_log
 from smartcrawl.server.library.domains import api_requested_domain
 from smartcrawl.server.library.streams import FORMS, LibraryJobResponse
-from smartcrawl.sources.jobs.errors import CONFLICT, JobError
+from smartcrawl.sources.jobs import CONFLICT, JobError
 from smartcrawl.sources.sharepoint.domains import SCOPES
 from smartcrawl.sources.sharepoint.source import SharepointSource
 

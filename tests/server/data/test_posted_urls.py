@@ -13,7 +13,7 @@ from smartcrawl.registry.items import stored_row_of_documents_source
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.server.data.answers import FrontierStats, PostedCounts
 from smartcrawl.server.jobs.store import JobStore
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs import JobDefinition
 from tests.server.api_client import ask, error_of
 from tests.server.data.library import NOW, Library
 

@@ -12,7 +12,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.store import JobStore
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs import JobDefinition
 from tests.registry.build import begin_registry
 from tests.registry.spare import Spare
 from tests.server.api_client import application, ask

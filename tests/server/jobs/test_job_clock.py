@@ -13,7 +13,7 @@ from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.due_times import free_job_due_time
 from smartcrawl.server.jobs.job import JobRun, RunStage
 from smartcrawl.server.jobs.orders import JobOrders
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs import JobError
 from tests.server.jobs.conftest import NOW, Office, defined
 
 HOUR = 3_600

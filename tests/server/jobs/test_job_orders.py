@@ -17,7 +17,7 @@ from smartcrawl.rules.model import RESUMABLE, RunOrder, RunState
 from smartcrawl.server.jobs.crawl_runs import CrawlRuns
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.orders import JobOrders, api_job_standing
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs import JobError
 from tests.server.fake_crawls import claim_run
 from tests.server.jobs.conftest import NOW, Office, defined
 

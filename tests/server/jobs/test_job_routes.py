@@ -11,9 +11,9 @@ from smartcrawl.registry.runs.runs import RunRequest, open_run_row, seal_run_row
 from smartcrawl.server.jobs.answers import JobDetail, JobHead, Jobs, RunDetail
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.stores import Stores
+from smartcrawl.sources import jobs as job_definition
 from smartcrawl.sources.fields import declared_pattern_size
-from smartcrawl.sources.jobs import definition as job_definition
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs import JobDefinition
 from tests.server.api_client import Call, application, ask, ask_all, error_of
 from tests.server.fake_crawls import claim_run
 from tests.server.jobs.conftest import JOBS as PATH

@@ -20,7 +20,7 @@ from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.runner import Runner
 from smartcrawl.server.jobs.scheduler import JobScheduler
 from smartcrawl.server.jobs.store import JobStore
-from smartcrawl.sources.jobs.definition import JobSchedule
+from smartcrawl.sources.jobs import JobSchedule
 from tests.registry.build import begin_registry
 from tests.registry.spare import Spare
 from tests.server.fake_crawls import NoCrawls

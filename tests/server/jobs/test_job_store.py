@@ -8,7 +8,7 @@ import pytest
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs import JobError
 from tests.registry.build import with_iso_times
 from tests.server.jobs.conftest import NOW, Office, defined
 from tests.sources.test_job_definition import EXAMPLE

@@ -11,7 +11,7 @@ from smartcrawl.server.jobs.library_job import LibraryChoices
 from smartcrawl.server.jobs.library_store import LibraryJobs, LibraryWork
 from smartcrawl.server.jobs.program import CrawlProgram
 from smartcrawl.server.jobs.runner import SILENCE
-from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.jobs import JobError
 from tests.server.data.library import NOW
 from tests.server.fake_crawls import claim
 from tests.server.library.conftest import Quay

@@ -8,11 +8,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise, takewhile
 from typing import Annotated, Any, Final, Literal, Self
 
 import can_ada
+from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.json_integer import Between, JsonInteger
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.signatures import is_signed_url
@@ -26,9 +31,177 @@ from smartcrawl.sources.fields import (
     Patterns,
     declared_pattern_size,
 )
-from smartcrawl.sources.jobs.errors import INVALID_CONFIG, JobError, job_error_of_defect
-from smartcrawl.sources.jobs.schedule import MAX_LENGTH, CronSchedule
 from smartcrawl.sources.site import SiteSource
+
+INVALID_INPUT: Final = "INVALID_INPUT"
+INVALID_CONFIG: Final = "INVALID_CONFIG"
+INVALID_URL: Final = "INVALID_URL"
+NOT_FOUND: Final = "NOT_FOUND"
+CONFLICT: Final = "CONFLICT"
+#: The message of each code (R2-10, R2-11).
+_MESSAGES: Final = {
+    INVALID_INPUT: "Request validation failed",
+    INVALID_CONFIG: "Crawl configuration is invalid",
+    INVALID_URL: "URL format is invalid",
+    NOT_FOUND: "Crawl job not found",
+    CONFLICT: "The job is in another state",
+}
+#: Parts of a definition whose errors are INVALID_CONFIG.
+_CONFIGURES: Final = ("config", "filters", "schedule")
+_OBJECTS: Final = ("model_type", "model_attributes_type", "dict_type")
+_SUBJECT: Final = re.compile("(Input|String|List) should")
+_LONGEST: Final = 255  #: characters of an unknown key that is repeated
+
+
+class JobError(SmartcrawlError):
+    """A request about jobs that is refused; ``message`` None: the one of the code."""
+
+    def __init__(
+        self, code: str, *, field: str | None = None, reason: str, message: str | None = None
+    ) -> None:
+        self.code = code
+        self.message = _MESSAGES[code] if message is None else message
+        self.field = field
+        self.reason = reason
+        super().__init__(f"{self.message}: {reason}")
+
+
+def job_error_of_defect(defect: Mapping[str, Any], path: tuple[str | int, ...]) -> JobError:
+    """Return an error of pydantic about a request; no text of the request is repeated.
+
+    ``path``: of the value in the request. Its key decides the code (R2-10, R2-11).
+    """
+    kind = defect["type"]
+    code = INVALID_CONFIG if path and path[0] in _CONFIGURES else INVALID_INPUT
+    names = [part for part in path if isinstance(part, str)]
+    if kind == "extra_forbidden":
+        key = names.pop()
+        what = f"a key of {names[-1] if names else 'the request'}"
+        if NAME.fullmatch(key) and len(key) <= _LONGEST:
+            names.append(key)
+            what = key
+        reason = f"{what} is not known: /openapi.json lists what is"
+    elif kind == "missing":
+        reason = f"{_place(path) if path else 'a JSON body'} is missing"
+    else:
+        reason = _reason(defect, path)
+        if names[-1:] == ["url"] or (path[:1] == ("seed_urls",) and len(path) > 1):
+            code = INVALID_URL
+    return JobError(code, field=names[-1] if names else None, reason=reason)
+
+
+def _reason(defect: Mapping[str, Any], path: tuple[str | int, ...]) -> str:
+    """Return the sentence about a value; a rule of ours may have it whole."""
+    text = str(defect["msg"])
+    if defect["type"] == "value_error":
+        text = str(defect["ctx"]["error"])
+    elif defect["type"] in _OBJECTS:
+        text = "must be a JSON object"
+    text = _SUBJECT.sub("must", text)
+    return f"{_place(path)} {text}" if text.startswith("must") else text
+
+
+def _place(path: tuple[str | int, ...]) -> str:
+    """Return the place of a value: its key, or the whole place in a list.
+
+    >>> [_place(path) for path in ((), ("config", "max_depth"), ("urls", 3, "url"))]
+    ['the body', 'max_depth', 'urls[3].url']
+    """
+    lists = [place - 1 for place, part in enumerate(path) if isinstance(part, int)]
+    first = lists[0] if lists else max(0, len(path) - 1)
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path[first:])
+    return "".join(parts).removeprefix(".") or "the body"
+
+
+MAX_LENGTH: Final = 100  #: characters (R2-58)
+LEAST_MINUTES: Final = 5  #: between two fires
+_FIELDS: Final = 5
+_DAY: Final = 1_440  #: minutes
+#: Weekdays and leap years repeat after so many years.
+_CYCLE: Final = timedelta(days=28 * 366)
+_CHARACTERS: Final = re.compile(r"[0-9A-Za-z*/,#\- \t]*")
+_TAKES: Final = "five fields: minute, hour, day of month, month, day of week, as in 0 3 * * 1-5"
+
+
+@dataclass(frozen=True, slots=True)
+class CronSchedule:
+    """The fire times of one checked cron expression. Times are Unix seconds."""
+
+    text: str
+
+    @classmethod
+    def parsed(cls, text: str, now: int) -> Self:
+        """Return the schedule of an expression.
+
+        Raises:
+            ValueError: it has not five fields, never fires after ``now``, or fires too often.
+        """
+        if len(text) > MAX_LENGTH:
+            raise ValueError(f"cron must have at most {MAX_LENGTH} characters, not {len(text):,}")
+        if not _CHARACTERS.fullmatch(text):
+            raise ValueError(f"cron must consist of {_TAKES}")
+        fields = text.split()
+        if len(fields) != _FIELDS:
+            raise ValueError(f"cron must have {_TAKES}; it has {len(fields)} fields")
+        schedule = cls(" ".join(fields))
+        try:
+            parts = CronSim(schedule.text, _moment(now))
+            next(parts)
+        except CronSimError as error:
+            raise ValueError(f"cron must have {_TAKES} ({error})") from error
+        except StopIteration:
+            raise ValueError("cron never fires: no day of any month matches it") from None
+        minutes = sorted(60 * hour + minute for hour in parts.hours for minute in parts.minutes)
+        if schedule._least_gap(minutes) < LEAST_MINUTES:
+            raise ValueError(
+                f"cron must leave at least {LEAST_MINUTES} minutes between two runs,"
+                " as */5 * * * * does"
+            )
+        return schedule
+
+    def next_fire(self, after: int) -> int:
+        """Return the first fire time later than ``after``.
+
+        Raises:
+            ValueError: there is none, or this version refuses the expression.
+
+        >>> CronSchedule("0 0 * * *").next_fire(1_705_744_800)  # 2024-01-20T10:00:00Z
+        1705795200
+        """
+        try:
+            return int(next(CronSim(self.text, _moment(after))).timestamp())
+        except (CronSimError, StopIteration):
+            raise ValueError(f"cron must have {_TAKES}, and fire") from None
+
+    def fire_after(self, due_at: int, now: int) -> int:
+        """Return the fire time that follows a run for ``due_at`` that begins ``now``.
+
+        Fires missed between the two are skipped: the run stands for all of them. A clock that was
+        put back never leads to a time at or before ``due_at``.
+        """
+        return self.next_fire(max(due_at, now))
+
+    def _least_gap(self, minutes: list[int]) -> int:
+        """Return the least distance of two fires, in minutes.
+
+        ``minutes``: those of a day at which it fires, sorted.
+        """
+        within = [after - before for before, after in pairwise(minutes)]
+        over_night = _DAY - minutes[-1] + minutes[0]
+        if over_night < LEAST_MINUTES and self._fires_on_two_days_in_a_row():
+            within.append(over_night)
+        return min(within, default=_DAY)
+
+    def _fires_on_two_days_in_a_row(self) -> bool:
+        start = datetime(2000, 1, 1, tzinfo=UTC)
+        days = CronSim(f"0 0 {' '.join(self.text.split()[2:])}", start)
+        within = takewhile(lambda day: day - start < _CYCLE, days)
+        return any(after - before == timedelta(days=1) for before, after in pairwise(within))
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
 
 MAX_NAME: Final = 255  #: characters (R2-58)
 MAX_SEEDS: Final = 1_000
