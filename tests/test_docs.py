@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from scrapy.commands.list import Command as ScrapyList
+from scrapy.commands.settings import Command as ScrapySettings
 from scrapy.settings import Settings
 
 from smartcrawl import commands
@@ -41,6 +42,7 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
 )
 SHARED = "Options of every command"
+SCRAPYS = (ScrapyList, ScrapySettings)  #: commands that are Scrapy's
 
 _CODE = re.compile(r"`([^`]+)`")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)")
@@ -162,7 +164,7 @@ def parsers():
     hand_commands_on()
     for module in pkgutil.iter_modules(commands.__path__):
         kinds = vars(import_module(f"smartcrawl.commands.{module.name}"))
-        if "Command" in kinds and not issubclass(kinds["Command"], (OnePage, ScrapyList)):
+        if "Command" in kinds and not issubclass(kinds["Command"], (OnePage, *SCRAPYS)):
             parser = ArgumentParser(prog=module.name, conflict_handler="resolve")
             for kind in filter(None, (kinds.get("HandedOn"), kinds["Command"])):
                 command = kind()
@@ -229,6 +231,7 @@ def test_every_option_is_documented_and_no_other():
         shared[name] = options(parser, shared=True)
 
     assert {name: told_options(section(name)) for name in own} == own
+    shared["config"].add("--set")  # with NAME=VALUE it is -s, with NAME VALUE its own
     assert dict.fromkeys(shared, told_options(SHARED)) == shared
 
 

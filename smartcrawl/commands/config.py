@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Collection, Iterator, Sequence
+from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from math import isfinite
@@ -18,11 +18,13 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_name
 from smartcrawl.model.redaction import HIDDEN, redacted_lines, redacted_text
 from smartcrawl.model.setting_values import CMDLINE
+from smartcrawl.model.settings_file import SETTINGS_FILE, read_applied_settings_file
 from smartcrawl.model.settings_table import SETTINGS, TABLE
 from smartcrawl.terminal import tables
 from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.changed_settings import change_settings_file
 from smartcrawl.terminal.command import FAILED, print_json
-from smartcrawl.terminal.output import OutputError, printed
+from smartcrawl.terminal.output import OutputError, print_note, printed
 from smartcrawl.terminal.state_folder import VARIABLES
 from smartcrawl.terminal.tables import print_table
 
@@ -52,6 +54,22 @@ class Override(NamedTuple):
     meaning: str
 
 
+class _Assign(Action):
+    """``--set NAME VALUE``; ``--set NAME=VALUE`` is ``-s``, as for every other command."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: Any, _option: Any = None
+    ) -> None:
+        """Keep the setting."""
+        if "=" in values[0]:
+            namespace.set = [*namespace.set, values[0]]
+            namespace.names = [*namespace.names, *values[1:]]  # words of the command
+        elif len(values) == 2:
+            namespace.assigned = [*namespace.assigned, (values[0].upper(), values[1])]
+        else:
+            raise ArgumentError(self, "it takes NAME VALUE; a value of several words is in quotes")
+
+
 OVERRIDES: Final = (
     Override("lost_threshold", ("LOST_THRESHOLD",), "N: runs that must find 404 or 410"),
     Override(
@@ -75,7 +93,8 @@ class Command(BaseCommand):
         return (
             "Show every setting, or those that are named, with its value, where that comes from,"
             " its default and its meaning; then the arguments of the spider that override settings."
-            " Secrets are masked."
+            " Secrets are masked. --set and --unset change the file smartcrawl.toml, which every"
+            " command reads."
             " Exit status: 0 done, 1 a value is wrong, or there is no such setting."
         )
 
@@ -86,17 +105,39 @@ class Command(BaseCommand):
             "--changed", action="store_true", help="only settings that differ from their defaults"
         )
         parser.add_argument(
+            "--set",
+            dest="assigned",
+            action=_Assign,
+            default=[],
+            nargs="+",
+            metavar=("NAME", "VALUE"),
+            help="write a setting into smartcrawl.toml",
+        )
+        parser.set_defaults(names=[])
+        parser.add_argument(
+            "--unset",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="remove a setting from smartcrawl.toml",
+        )
+        parser.add_argument(
             "--format", choices=("table", "json"), default="table", help="default: table"
         )
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Print the settings, then the error of the first wrong one."""
         settings = self.settings
+        args = [*args, *opts.names]
+        if opts.assigned or opts.unset:
+            self._change(opts)
+            return
         try:
+            file = read_applied_settings_file(settings)
             # Scrapy's command line has set it already, where it has its option for it.
             level = not any(one.startswith("LOG_LEVEL=") for one in opts.set)
             rows = config_command_rows(
-                settings, config_command_settings(args, settings), by_level=level
+                settings, config_command_settings(args, settings), by_level=level, file=file.values
             )
         except SettingError as error:
             self._fail(redacted_lines(str(error)))
@@ -113,14 +154,31 @@ class Command(BaseCommand):
                     print_json({
                         "settings": rows,
                         "arguments": [one._asdict() for one in arguments],
+                        "file": None if file.path is None else str(file.path),
                         "error": wrong,
                     })  # fmt: skip
                 else:
                     _print(rows, arguments)
+                    if file.path is not None:
+                        print_note(f"smartcrawl.toml is {file.path}")
         except OutputError as error:
             self._fail(str(error))
         if wrong is not None:
             self._fail(wrong)
+
+    def _change(self, opts: Namespace) -> None:
+        """Write the file of settings, or print why it stays as it is."""
+        values: dict[str, str | None] = dict(opts.assigned)
+        values |= dict.fromkeys(name.upper() for name in opts.unset)
+        try:
+            path = change_settings_file(self.settings, values)
+        except (SmartcrawlError, OSError) as error:
+            self._fail(f"nothing was written: {redacted_lines(str(error))}")
+            return
+        for name, value in values.items():
+            print(f"{name} is set in {path}" if value is not None else f"{name} is not in {path}")
+            if name in os.environ:
+                print_note(f"the environment variable {name} counts before the file")
 
     def _fail(self, message: str) -> None:
         print(f"config: {message}", file=sys.stderr)
@@ -151,14 +209,21 @@ def config_command_settings(names: Sequence[str], settings: Any) -> list[str]:
 
 
 def config_command_rows(
-    settings: Any, wanted: Collection[str], *, by_level: bool = False
+    settings: Any,
+    wanted: Collection[str],
+    *,
+    by_level: bool = False,
+    file: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return a row for each setting, under KEYS; ``by_level``: a given LOG_LEVEL is of -L."""
+    """Return a row for each setting, under KEYS.
+
+    ``by_level``: a given LOG_LEVEL is of -L. ``file``: the settings of smartcrawl.toml.
+    """
     rows = []
     for group, one in ((group, one) for group, those in TABLE.items() for one in those):
         if one.name not in wanted:
             continue
-        source = config_command_value_source(settings, one.name)
+        source = config_command_value_source(settings, one.name, file or {})
         if by_level and source == "-s" and one.name == "LOG_LEVEL":
             source = "-L"
         values = (_typed(settings[one.name], one.default), one.default)
@@ -168,7 +233,7 @@ def config_command_rows(
     return rows
 
 
-def config_command_value_source(settings: Any, name: str) -> str:
+def config_command_value_source(settings: Any, name: str, file: Mapping[str, Any]) -> str:
     """Return where the value of a setting comes from.
 
     ``-s`` includes the settings that scrapyd passes on to a job: it calls the crawl with -s. A
@@ -177,10 +242,13 @@ def config_command_value_source(settings: Any, name: str) -> str:
     if (settings.getpriority(name) or 0) >= CMDLINE:
         return "-s"
     if name == "DATA_DIR" and program_name() == OURS:
-        return "environment" if any(map(os.environ.get, VARIABLES)) else "default"
+        by_default = SETTINGS_FILE if name in file else "default"
+        return "environment" if any(map(os.environ.get, VARIABLES)) else by_default
     value = str(settings[name])
     if name in os.environ and value == os.environ[name]:
         return "environment"
+    if name in file and value == str(file[name]):
+        return SETTINGS_FILE
     return "default" if value == str(SETTINGS[name].default) else "settings module"
 
 

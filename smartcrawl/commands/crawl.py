@@ -26,7 +26,11 @@ from smartcrawl.engine.download.lookup import resolve_crawled_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.engine.own_spiders import feed_refusal, overwritten_feed
-from smartcrawl.engine.project_settings import REACTOR_REFUSAL, complete_scrapy_settings
+from smartcrawl.engine.project_settings import (
+    REACTOR_REFUSAL,
+    apply_settings_file,
+    complete_scrapy_settings,
+)
 from smartcrawl.model.exceptions import (
     RunHeldError,
     RunPausedError,
@@ -134,6 +138,7 @@ class Command(ScrapyCrawl):
         if opts.progress:
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:
+            apply_settings_file(self.settings)
             Options.of(self.settings)
             check_terminal_log_file_usage(self.settings)
         except SmartcrawlError as error:
@@ -216,7 +221,7 @@ class Command(ScrapyCrawl):
                 )
             return [SpiderRun(spiders[0], given)]
         by_kind = {spider.crawls: spider for spider in spiders}
-        declared = load_declared_sources(options.sources_file)
+        declared = load_declared_sources(*options.source_files)
         found = [
             SpiderRun(spider, {**given, "source": name})
             for name, source in declared.items()

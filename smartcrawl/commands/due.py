@@ -113,7 +113,7 @@ class Command(CrawlCommand):
         """Return the runs; ``spiders``: by the name that kinds of sources have for them."""
         assert self.settings is not None
         options = Options.of(self.settings)
-        declared = load_declared_sources(options.sources_file)
+        declared = load_declared_sources(*options.source_files)
         named = given.get("source")
         known: dict[str, dict[str, str]] = {}
         documents: Source | None = None

@@ -154,10 +154,11 @@ class Command(ChangingCommand):
                 return
             done = self.purge(connection, targets, now, most=None)
             emptied = self._emptied(connection, name)
-        if not self.dry and load_declared_sources(self.options.sources_file).declares(name):
+        declared = load_declared_sources(*self.options.source_files)
+        if not self.dry and declared.declares(name):
             print_complaint(
                 "forget",
-                f"{name} is declared in {self.options.sources_file}; unless you remove "
+                f"{name} is declared in {declared.file_of(name)}; unless you remove "
                 "its table there, the next crawl brings it back",
             )
         if emptied:

@@ -35,6 +35,9 @@ class HandedOn:
         """Add Scrapy's options; ``--help`` is handed on, too."""
         super().add_options(parser)  # type: ignore[misc]  # that of ScrapyCommand
         parser.add_argument("-h", "--help", action="store_true")
+        parser.set_defaults(assigned=[])
+        if _name(self) == "config":  # its --set is no -s
+            parser.add_argument("--set", dest="assigned", action="append", nargs="+")
         wrap_usage(parser)
         self.parser = parser
 
@@ -42,6 +45,7 @@ class HandedOn:
         """Apply Scrapy's options, but for ``-s``."""
         complete_scrapy_settings(self.settings)
         self.given, opts.set = [word for one in opts.set for word in ("-s", one)], []
+        self.given += [word for one in opts.assigned for word in ("--set", *one)]
         check_terminal_usage(self.parser, self.settings, [], opts)
         super().process_options(args, opts)  # type: ignore[misc]  # as above
 

@@ -105,7 +105,7 @@ class Command(BaseCommand):
             from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
             from smartcrawl.server.mcp.refreshing import McpRefresher  # noqa: PLC0415
 
-            declared = DeclaredNames(options.sources_file)
+            declared = DeclaredNames(*options.source_files)
             program = command_crawl_program(self, options, declared)
             refresher = McpRefresher(stores, options, program)
         return create_mcp_server(stores, options, refresher)

@@ -88,8 +88,10 @@ def front_door_data_dir(words: Sequence[str]) -> str:
 def add_common_options(parser: ArgumentParser) -> None:
     """Add the options of every command."""
     parser.add_argument("--data-dir", metavar="DIR", help="folder of all state")
+    own = parser._option_string_actions.get("--set")  # that of config
+    names = ("-s",) if own is not None and own.dest != "set" else ("-s", "--set")
     parser.add_argument(
-        "-s", "--set", action="append", default=[], metavar="NAME=VALUE",
+        *names, dest="set", action="append", default=[], metavar="NAME=VALUE",
         help="a setting, as often as needed",
     )  # fmt: skip
 
@@ -102,6 +104,12 @@ def _apply(settings: Any, opts: Namespace) -> None:
         settings.set(name, value, priority="cmdline")
     if given or isinstance(settings, PlainSettings):
         settings.set("DATA_DIR", folder, priority="cmdline" if given else "project")
+    if isinstance(settings, PlainSettings):
+        settings.apply_file()
+    else:
+        import_module("smartcrawl.engine.project_settings").apply_settings_file(
+            settings, are_ours=True
+        )
 
 
 def _folder(opts: Namespace) -> tuple[str, bool]:
@@ -113,7 +121,8 @@ def _folder(opts: Namespace) -> tuple[str, bool]:
     named = [setting.removeprefix(prefix) for setting in opts.set if setting.startswith(prefix)]
     opts.set = [setting for setting in opts.set if not setting.startswith(prefix)]
     given = opts.data_dir or (named[-1] if named else None)
-    return str(state_folder(given, os.environ)), given is not None
+    sources = dict(setting.partition("=")[::2] for setting in opts.set).get("SOURCES_FILE")
+    return str(state_folder(given, os.environ, sources)), given is not None
 
 
 def _crawl_words(words: Sequence[str]) -> list[str]:
@@ -153,7 +162,7 @@ def _declared(settings: PlainSettings) -> dict[str, str]:
     from smartcrawl.sources.declared import load_declared_sources  # noqa: PLC0415  # only a crawl needs them
 
     try:
-        declared = load_declared_sources(Options.of(settings).sources_file)
+        declared = load_declared_sources(*Options.of(settings).source_files)
     except SmartcrawlError:
         return {}
     wrong = {name: table.spider or SITE.spider for name, table in declared.wrong.items()}

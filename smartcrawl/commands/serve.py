@@ -139,7 +139,7 @@ class Command(BaseCommand):
                 print_note(f"serving at {url}; stop with Ctrl-C")
                 print_note_of_serving_without_keys(server)
             sys.stdout.flush()  # the program that started this one may wait for the address
-            declared = DeclaredNames(options.sources_file)
+            declared = DeclaredNames(*options.source_files)
             program = command_crawl_program(self, options, declared)
             works = _works(server, database, program, declared)
             scheduler = SchedulerThread(database, works, time.time)

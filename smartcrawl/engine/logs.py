@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from scrapy.utils import log as scrapy_log
 
 import smartcrawl
-from smartcrawl.engine.project_settings import end_scrapy_process
+from smartcrawl.engine.project_settings import apply_settings_file, end_scrapy_process
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.settings_table import setting_value
 from smartcrawl.sources.private_files import file_like_its_folder
@@ -108,6 +108,7 @@ class Logs:
         name = "LOG_INSTALL_ROOT_HANDLER"
         settings.set(name, False, priority=settings.getpriority(name) or 0)
         try:
+            apply_settings_file(settings)
             cls.install(settings)
         except SettingError as error:
             end_scrapy_process(error)

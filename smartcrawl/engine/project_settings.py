@@ -6,6 +6,7 @@ project, whose settings module is ``smartcrawl.settings``, nothing changes.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from scrapy.utils.misc import load_object
 from smartcrawl import settings as module
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.program import SCRAPYS
+from smartcrawl.model.settings_file import load_settings_file
+from smartcrawl.model.settings_table import SETTINGS
 
 #: Settings that belong to a project: its name, its spiders, its commands, its add-ons.
 _OF_PROJECT: Final = {
@@ -28,6 +31,7 @@ _COMPONENTS: Final = (
     "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS",
 )  # fmt: skip
 _PRIORITY: Final = "addon"
+_PROJECT: Final = SETTINGS_PRIORITIES["project"]
 _ASYNCIO: Final = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 #: Why a crawl is refused that another reactor, or none, would drive.
 REACTOR_REFUSAL: Final = (
@@ -72,6 +76,28 @@ def leave_out_unused_components(settings: BaseSettings, *unused: str) -> None:
         for changed, value in ((name, table), (f"{name}_BASE", base)):
             priority = max(settings.getpriority(changed) or 0, SETTINGS_PRIORITIES["spider"])
             settings.set(changed, value, priority=priority)
+
+
+def apply_settings_file(settings: BaseSettings, *, are_ours: bool = False) -> None:
+    """Take the values of smartcrawl.toml that nothing stronger gives.
+
+    ``are_ours``: the settings are those of a command or a crawl of ours. Those of a process that
+    may have other spiders keep the defaults of Scrapy.
+
+    Raises:
+        SettingError: the file cannot be used.
+    """
+
+    def is_given(name: str) -> bool:
+        priority = settings.getpriority(name) or 0
+        is_other = priority == _PROJECT and str(settings[name]) != str(SETTINGS[name].default)
+        return name in os.environ or priority > _PROJECT + 1 or is_other
+
+    least = SETTINGS_PRIORITIES[_PRIORITY]
+    for name, value in load_settings_file(settings, is_given).values.items():
+        priority = settings.getpriority(name) or 0
+        if (are_ours or priority >= least) and not is_given(name):
+            settings.set(name, value, priority=1 + (_PROJECT if priority >= _PROJECT else least))
 
 
 def check_project_settings(spider: str, settings: BaseSettings) -> None:

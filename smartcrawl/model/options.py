@@ -19,11 +19,12 @@ from smartcrawl.model.github_target import GithubTarget
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.setting_values import is_given_option
+from smartcrawl.model.settings_file import settings_file_of
 from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.model.sharepoint_options import SharepointOptions
 from smartcrawl.model.urls import Trackers
 from smartcrawl.model.vector_store_options import VectorStoreOptions
-from smartcrawl.model.whole_path import whole_path
+from smartcrawl.model.whole_path import path_beside_project, project_folder, whole_path
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import RedirectLimit, http_redirect_limit
 from smartcrawl.rules.schedule import Schedule
@@ -84,6 +85,7 @@ class Options:
     data_dir: Path
     registry: Path | str  #: file of the SQLite registry, or URL of a PostgreSQL database
     sources_file: Path
+    settings_file: Path | None  #: smartcrawl.toml; None: there is none
     redis: str | None  #: URL of the frontier that workers share; None: there is one worker
     concurrent: int  #: requests in flight
     per_host: int  #: requests in flight, each host
@@ -153,11 +155,13 @@ class Options:
         values = {name: setting.read(settings[name]) for name, setting in SETTINGS.items()}
         ServerOptions.of(settings)
         data_dir = _folder(values["DATA_DIR"])
+        sources_file = path_beside_project(values["SOURCES_FILE"], "sources.toml")
         return cls(
             **{field: values[name] for field, name in _FIELDS.items()},
             data_dir=data_dir,
             registry=_registry(values["REGISTRY_URL"], data_dir),
-            sources_file=_beside_project(values["SOURCES_FILE"], "sources.toml"),
+            sources_file=sources_file,
+            settings_file=settings_file_of(sources_file, data_dir),
             redis=_redis(values["REDIS_URL"]),
             elasticsearch=ElasticsearchTarget.of(settings),
             embedder=EmbedderOptions.of(settings),
@@ -181,6 +185,12 @@ class Options:
             revalidation_lane=values["REVALIDATION_LANE"] == "auto",
         )
 
+    @property
+    def source_files(self) -> tuple[Path, ...]:
+        """The files that may declare sources: sources.toml, then smartcrawl.toml if it is there."""
+        files = (self.sources_file, self.settings_file)
+        return tuple(dict.fromkeys(file for file in files if file is not None))
+
 
 def _redirects(settings: Mapping[str, Any], most: int) -> RedirectLimit:
     """Return the limit of redirects; a job and the command line outrank a project's settings."""
@@ -194,19 +204,6 @@ def _chunk_size(settings: Mapping[str, Any], most: int) -> ChunkSize:
     return ChunkSize(most, overlap.read(settings["CHUNK_OVERLAP"]))
 
 
-def _project() -> Path | None:
-    """Return the folder of scrapy.cfg: this one or the next above that has it."""
-    here = whole_path(".")
-    folders = (here, *here.parents)
-    return next((folder for folder in folders if (folder / "scrapy.cfg").exists()), None)
-
-
-def _beside_project(value: str, default: str) -> Path:
-    """Return a path; the default is beside scrapy.cfg, any other path is taken as given."""
-    project = _project() if value == default else None
-    return project / default if project else whole_path(value)
-
-
 def _folder(value: str) -> Path:
     """Return DATA_DIR; its default is refused outside of a project, as in scrapyd.
 
@@ -215,13 +212,13 @@ def _folder(value: str) -> Path:
     """
     if not value:
         raise SettingError("DATA_DIR is empty: name a folder that this user may write to")
-    if value == ".smartcrawl" and _project() is None:
+    if value == ".smartcrawl" and project_folder() is None:
         raise SettingError(
             f"DATA_DIR is {value!r}, which is beside scrapy.cfg, and there is no scrapy.cfg in"
             f" {Path.cwd()} or above it: name a folder that stays, such as"
             " DATA_DIR=/var/lib/smartcrawl"
         )
-    return _beside_project(value, ".smartcrawl")
+    return path_beside_project(value, ".smartcrawl")
 
 
 def _registry(url: str, data_dir: Path) -> Path | str:

@@ -48,6 +48,12 @@ class Setting:
     form: str = ""  #: a pattern of the whole text
     takes: str = ""  #: in errors, in place of the words for the type
     is_secret: ClassVar[bool] = False
+    written: ClassVar[tuple[type, ...]] = (str,)  #: types of its value in a TOML file
+    takes_written: ClassVar[str] = "a text in quotes"  #: the same in words
+
+    def typed(self, text: str) -> Any:
+        """Return a right value of a command line as a TOML file has it."""
+        return text
 
     def read(self, value: Any) -> Any:
         """Return the value as the program uses it.
@@ -87,6 +93,12 @@ class Switch(Setting):
     """Yes or no."""
 
     __slots__ = ()
+    written = (bool,)
+    takes_written = "true or false, without quotes"
+
+    def typed(self, text: str) -> bool:
+        """Return a switch."""
+        return self.read(text)
 
     def read(self, value: Any) -> bool:
         """Return whether it is on."""
@@ -99,6 +111,13 @@ class Number(Setting):
     """A number from ``least`` to ``most``."""
 
     __slots__ = ()
+    written = (int, float)
+    takes_written = "a number without quotes"
+
+    def typed(self, text: str) -> float:
+        """Return a number, a whole one where it is written so."""
+        number = given_number(text.strip())
+        return self.read(text) if number is None else number
 
     def read(self, value: Any) -> float:
         """Return the number."""
@@ -121,6 +140,12 @@ class Whole(Setting):
     """A whole number from ``least`` to ``most``."""
 
     __slots__ = ()
+    written = (int,)
+    takes_written = "a whole number without quotes"
+
+    def typed(self, text: str) -> int:
+        """Return a whole number."""
+        return self.read(text)
 
     def read(self, value: Any) -> int:
         """Return the number."""
@@ -130,8 +155,10 @@ class Whole(Setting):
         except ValueError:
             number = (isinstance(value, str) and given_number(value.strip())) or least - 1
         if not least <= number <= most:
+            if self.takes and number > most:
+                raise self.error(value)
             bounds = given_number_bounds(least, most, beyond=number > most)
-            raise self.error(value, f"a whole number {bounds}")
+            raise SettingError(f"{self.name} is {value!r}: it takes a whole number {bounds}")
         return number
 
 
@@ -169,6 +196,8 @@ class Words(Setting):
     """Words in a list, or in a text with commas; a whole number is a word, None stands for none."""
 
     __slots__ = ()
+    written = (str, list)
+    takes_written = 'a list, as in ["a", "b"], or a text in quotes'
 
     def read(self, value: Any) -> tuple[Any, ...]:
         """Return the words in lower case, without empty ones."""
@@ -287,6 +316,10 @@ class PathText(Setting):
     """A path, as it was given; in a file of settings a relative one starts beside the file."""
 
     __slots__ = ()
+
+    def typed(self, text: str) -> str:
+        """Return the path from the root: the command line starts in another folder."""
+        return str(whole_path(text)) if text.strip() else ""
 
 
 class Folder(PathText):

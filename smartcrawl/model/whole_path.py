@@ -26,3 +26,16 @@ def whole_path(text: str) -> Path:
         raise SettingError(
             "the current folder was removed: go to another one with cd, and try again"
         ) from error
+
+
+def project_folder() -> Path | None:
+    """Return the folder of scrapy.cfg: this one or the next above that has it."""
+    here = whole_path(".")
+    folders = (here, *here.parents)
+    return next((folder for folder in folders if (folder / "scrapy.cfg").exists()), None)
+
+
+def path_beside_project(value: str, default: str) -> Path:
+    """Return a path; the default is beside scrapy.cfg, any other path is taken as given."""
+    project = project_folder() if value == default else None
+    return project / default if project else whole_path(value)

@@ -74,7 +74,7 @@ def load_stored_jobs(options: Options) -> dict[str, JobDefinition]:
             jobs = stored_job_rows(connection)
         finally:
             connection.close()
-    declared = load_declared_sources(options.sources_file)
+    declared = load_declared_sources(*options.source_files)
     return {name: job for name, job in jobs.items() if not declared.declares(name)}
 
 
@@ -112,7 +112,7 @@ def load_sources_with_stored_jobs(options: Options) -> DeclaredSources:
 
 def _declared(options: Options) -> DeclaredSources:
     """Return the sources of sources.toml, and the libraries of all domains."""
-    known = load_declared_sources(options.sources_file)
+    known = load_declared_sources(*options.source_files)
     for source in declared_library_sources(options.sharepoint.storage):
         known.setdefault(source.name, source)
     return known

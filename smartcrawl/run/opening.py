@@ -149,7 +149,7 @@ def source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> Sour
     _refuse_unknown(arguments, SITE, ARGUMENTS)
     url, name = arguments.get("url"), arguments.get("source")
     sitemaps = str(arguments.get("sitemap", "")).split()
-    declared = load_declared_sources(options.sources_file)
+    declared = load_declared_sources(*options.source_files)
     if url is not None and name is not None:
         raise _both_given("url")
     if url is not None:
@@ -243,7 +243,7 @@ def _listed_source(
         SourceError: several sources fit, or none has the name or the start.
     """
     given, name = arguments.get(start), arguments.get("source")
-    declared = load_declared_sources(options.sources_file)
+    declared = load_declared_sources(*options.source_files)
     if given is not None and name is not None:
         raise _both_given(start)
     if given is not None:

@@ -5,7 +5,6 @@ A source is the document set: scope, runs, records and deletion are per source (
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,6 +15,7 @@ from pydantic_core import ErrorDetails
 from smartcrawl.model.exceptions import SourceError, UnknownSourceError
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.program import program_argument, program_argument_label, program_crawl_line
+from smartcrawl.model.settings_file import SETTINGS_FILE, parsed_toml_file
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import (
@@ -60,10 +60,31 @@ class DeclaredSources(dict[str, Source]):
         super().__init__()
         self._path = path
         self.wrong: dict[str, WrongTable] = {}  #: by the name of the table, or of its release
+        self._files: dict[str, Path] = {}  #: by name; those of ``path`` are left out
 
     def declares(self, name: str) -> bool:
         """Whether a table has the name, even if something else in it is wrong."""
         return name in self or name in self.wrong
+
+    def file_of(self, name: str) -> Path:
+        """Return the file that declares a source."""
+        return self._files.get(name, self._path)
+
+    def add(self, other: DeclaredSources) -> None:
+        """Add the sources of another file.
+
+        Raises:
+            SourceError: both files declare a source.
+        """
+        twice = [name for name in (*other, *other.wrong) if self.declares(name)]
+        if twice:
+            raise SourceError(
+                f"the source {twice[0]!r} is declared in {self.file_of(twice[0])} and in"
+                f" {other._path}: remove the table [sources.{twice[0]}] from one of them"
+            )
+        self.update(other)
+        self.wrong |= other.wrong
+        self._files |= dict.fromkeys((*other, *other.wrong), other._path)
 
     def check(self, names: Iterable[str] | None = None) -> None:
         """Check the tables of these names; None: all.
@@ -72,40 +93,36 @@ class DeclaredSources(dict[str, Source]):
             SourceError: with all problems of the tables, each with its place and the remedy.
         """
         wanted = self.wrong if names is None else [name for name in names if name in self.wrong]
-        problems = [problem for name in wanted for problem in self.wrong[name].problems]
-        if problems:
-            raise _problems_of(self._path, problems)
+        found: dict[Path, list[str]] = {}
+        for name in wanted:
+            found.setdefault(self.file_of(name), []).extend(self.wrong[name].problems)
+        if found:
+            raise SourceError("\n".join(str(_problems_of(*each)) for each in found.items()))
 
 
-def load_declared_sources(path: Path) -> DeclaredSources:
-    """Return the declared sources; none when there is no such file.
+def load_declared_sources(path: Path, *others: Path) -> DeclaredSources:
+    """Return the declared sources of files; none of a file that is not there.
 
     Raises:
-        SourceError: the file cannot be read, or has something else than tables of sources.
+        SourceError: a file cannot be read, or has something else than tables of sources; two files
+            declare a source.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text)
-    except FileNotFoundError:
+    sources = _sources_of(path)
+    for other in others:
+        sources.add(_sources_of(other))
+    return sources
+
+
+def _sources_of(path: Path) -> DeclaredSources:
+    content = parsed_toml_file(path, SourceError, "name another file with -s SOURCES_FILE=")
+    if content is None:
         return DeclaredSources(path)
-    except tomllib.TOMLDecodeError as error:
-        end = f"at line {len(text.splitlines())}, the end of the file"
-        reason = str(error).replace("at end of document", end)
-        raise SourceError(
-            f"{path} is no TOML: {reason};"
-            " write a text in quotes, a pattern with backslashes in single quotes"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path} is not UTF-8 ({error}): save it as UTF-8") from error
-    except OSError as error:
-        raise SourceError(
-            f"{path} cannot be read ({error.strerror}): give this user the right to read it,"
-            " or name another file with -s SOURCES_FILE="
-        ) from error
+    has_settings = path.name == SETTINGS_FILE
     problems = [
         f"{key}: unknown key{meant_word(key, ['sources'])}; a source is a table [sources.NAME]"
+        + (f", and settings belong in {SETTINGS_FILE}" if key == "settings" else "")
         for key in content
-        if key != "sources"
+        if key != "sources" and not (key == "settings" and has_settings)
     ]
     tables = content.get("sources", {})
     if not isinstance(tables, dict):
@@ -160,7 +177,8 @@ def ad_hoc_site_source(
     _check_table(name, declared)
     if name in declared:
         raise SourceError(
-            f"{program_argument('url', first)}: {name} is declared in sources.toml; write"
+            f"{program_argument('url', first)}: {name} is declared in"
+            f" {_file_name(name, declared)}; write"
             f" {program_argument('source', name)}"
         )
     try:
@@ -169,6 +187,11 @@ def ad_hoc_site_source(
         raise SourceError(
             "\n".join(f"{program_argument_label('url')} {_reason(e)}" for e in error.errors())
         ) from error
+
+
+def _file_name(name: str, declared: Mapping[str, Source]) -> str:
+    """Return the name of the file that declares a source."""
+    return declared.file_of(name).name if isinstance(declared, DeclaredSources) else "sources.toml"
 
 
 def source_with_sitemaps(source: Source, sitemaps: Sequence[str]) -> Source:

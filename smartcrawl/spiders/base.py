@@ -15,7 +15,11 @@ from twisted.python.failure import Failure
 from smartcrawl.engine.download.faults import OwnCodeError, download_fault, is_own_code_error
 from smartcrawl.engine.logs import say_refused_crawls
 from smartcrawl.engine.own_spiders import brings_page, feed_refusal, own_base
-from smartcrawl.engine.project_settings import check_project_settings, leave_out_unused_components
+from smartcrawl.engine.project_settings import (
+    apply_settings_file,
+    check_project_settings,
+    leave_out_unused_components,
+)
 from smartcrawl.model.exceptions import (
     HostBlockedError,
     RobotsDisallowedError,
@@ -42,6 +46,7 @@ class VisitSpider(Spider):
     def update_settings(cls, settings: BaseSettings) -> None:
         """Add the settings of the class; what this crawl does not use is not imported either."""
         super().update_settings(settings)
+        apply_settings_file(settings, are_ours=True)
         is_listed = any(kind.is_listed for kind in KINDS.values() if kind.spider == cls.crawls)
         leave_out_unused_components(settings, *() if is_listed else (LISTING,))
 

@@ -14,9 +14,10 @@ from typing import Final
 from platformdirs import user_data_dir
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.whole_path import whole_path
+from smartcrawl.model.whole_path import path_beside_project, whole_path
 
 LOCAL: Final = ".smartcrawl"
+_SOURCES: Final = "sources.toml"
 #: Environment variables that name the folder, the strongest first.
 VARIABLES: Final = ("DATA_DIR", "SMARTCRAWL_DATA_DIR")
 
@@ -40,11 +41,14 @@ def default_state_folder() -> Path:
     return local
 
 
-def state_folder(given: str | None, environment: Mapping[str, str]) -> Path:
+def state_folder(
+    given: str | None, environment: Mapping[str, str], sources_file: str | None = None
+) -> Path:
     """Return the folder of all state.
 
-    ``given`` is the folder of the command line. Without it, the first environment variable with a
-    value counts, and then ``default_state_folder``.
+    ``given`` is the folder of the command line, which may name ``sources_file``, too. Without it,
+    the first environment variable with a value counts, then the ``smartcrawl.toml`` beside
+    sources.toml, and then ``default_state_folder``.
 
     Raises:
         SettingError: it is below the home of a user who does not exist, or the current folder was
@@ -52,7 +56,19 @@ def state_folder(given: str | None, environment: Mapping[str, str]) -> Path:
     """
     named = [given, *(environment.get(name) for name in VARIABLES)]
     value = next((one for one in named if one and one.strip()), None)
+    if value is None:
+        value = _of_file(sources_file or environment.get("SOURCES_FILE") or _SOURCES)
     return default_state_folder() if value is None else whole_path(value.strip())
+
+
+def _of_file(sources_file: str) -> str | None:
+    """Return the folder that the file of settings beside sources.toml names, or None."""
+    folder = path_beside_project(sources_file, _SOURCES).parent
+    if not os.path.lexists(folder / "smartcrawl.toml"):  # without the import of all settings
+        return None
+    from smartcrawl.model.settings_file import data_dir_of_settings_file  # noqa: PLC0415
+
+    return data_dir_of_settings_file(sources_file)
 
 
 def data_dir_words(folder: Path) -> list[str]:

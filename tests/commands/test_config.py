@@ -315,7 +315,9 @@ def test_a_module_of_somebody_else_is_a_place_of_its_own(monkeypatch: pytest.Mon
     settings = Settings(OURS | {"DEPTH_LIMIT": 9, "LOST_THRESHOLD": "5"}, priority="project")
     settings.set("ORPHAN_THRESHOLD", 4, priority="cmdline")
 
-    found = {name: config.config_command_value_source(settings, name) for name in module.defaults}
+    found = {
+        name: config.config_command_value_source(settings, name, {}) for name in module.defaults
+    }
 
     assert found.pop("DEPTH_LIMIT") == "settings module"
     assert found.pop("LOST_THRESHOLD") == "environment"

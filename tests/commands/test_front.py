@@ -142,7 +142,7 @@ def test_help_lists_every_command_on_one_line(capsys: pytest.CaptureFixture[str]
 
 
 #: Commands of Scrapy, which smartcrawl does not have.
-SCRAPYS = ("fetch", "list", "parse", "shell", "view")
+SCRAPYS = ("fetch", "list", "parse", "settings", "shell", "view")
 
 
 def test_the_list_has_every_command():

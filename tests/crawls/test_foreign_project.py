@@ -240,7 +240,7 @@ def test_one_page_is_looked_at_without_a_run(scrapy, tmp_path: Path):
         ("COMMANDS_MODULE", "SCHEDULER = 'scrapy.core.scheduler.Scheduler'", "leave SCHEDULER out"),
         ("", "TWISTED_REACTOR_ENABLED = False", "leave TWISTED_REACTOR, TWISTED_REACTOR_ENABLED"),
         ("", "TWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'", "asyncio reactor"),
-        ("", "API_PORT = None", "API_PORT is None: it takes a whole number of at least 0"),
+        ("", "API_PORT = None", "API_PORT is None: it takes a whole number from 0 to 65535"),
         ("COMMANDS_MODULE", "API_PORT = 'x'", "scrapy: API_PORT is 'x': it takes a whole number"),
         ("COMMANDS_MODULE", "LOG_FORMAT = '%(message)s'", "it takes one of text, json"),
         ("COMMANDS_MODULE", "LOG_LEVEL = 'chatty'", "scrapy: LOG_LEVEL is 'chatty': it takes one"),
@@ -265,8 +265,36 @@ def test_a_wrong_setting_is_told_where_one_page_is_looked_at(scrapy, name: str):
     told = scrapy(name, "http://127.0.0.1:9/", "-s", "API_PORT=x", expect=1)
 
     assert told.stderr.splitlines()[-1] == (
-        "scrapy: API_PORT is 'x': it takes a whole number of at least 0"
+        "scrapy: API_PORT is 'x': it takes a whole number from 0 to 65535"
     )
+
+
+def test_a_file_of_settings_counts_where_the_project_leaves_the_default(scrapy, tmp_path: Path):
+    file = tmp_path / "smartcrawl.toml"
+    file.write_text(
+        '[settings]\nDEPTH_LIMIT = 1\nUSER_AGENT = "cook"\nCONCURRENT_REQUESTS_PER_DOMAIN = 7\n'
+    )
+    with Site() as site:
+        site.pages["/"] = html("Home", "/a")
+        site.pages["/a"] = html("A", "/b")
+        site.pages["/b"] = html("B")
+
+        scrapy("crawl", "docs", "-a", f"url={site.url('/')}")
+        ours = list(site.log)
+        rows = json.loads(scrapy("config", "--changed", "--format", "json").stdout)["settings"]
+        scrapy("crawl", "plain", "-a", f"url={site.url('/')}")
+
+    assert {request.path for request in ours} == {"/robots.txt", "/", "/a"}
+    assert {request.headers["user-agent"] for request in ours} == {"cook"}
+    assert "cook" not in site.log[-1].headers["user-agent"], "a spider of another kind"
+    told = {row["name"]: (row["value"], row["source"]) for row in rows}
+    assert told["DEPTH_LIMIT"] == (1, "smartcrawl.toml")
+    assert told["CONCURRENT_REQUESTS_PER_DOMAIN"] == (1, "settings module")
+
+    file.write_text("[settings\n")
+    for words in (("crawl", "docs"), ("settings", "--get", "DEPTH_LIMIT"), ("shell",)):
+        told = scrapy(*words, expect=1).stderr.splitlines()[-1]
+        assert f"{file} is no TOML" in told
 
 
 def test_a_scheduler_for_one_spider_leaves_those_of_the_others(scrapy, tmp_path: Path):

@@ -54,7 +54,7 @@ class Holders:
         self._connection = connection
         self._options = options
         self._may_be_single = has_row_of_documents_name(connection)
-        declared = load_declared_sources(options.sources_file)
+        declared = load_declared_sources(*options.source_files)
         jobs = stored_job_rows(connection)
         self._may_be_single &= not declared.declares(DOCUMENTS.name)
         self._holders = self._sources_of_today(declared, jobs)

@@ -47,7 +47,7 @@ class _Control:
     def __init__(self, context: Context) -> None:
         self._stores = context.stores
         self._clock = context.clock
-        self._names = DeclaredNames(context.options.sources_file)
+        self._names = DeclaredNames(*context.options.source_files)
         self._once = Once(context)
 
     async def order(self, request: Request, id_: str, action: JobAction) -> Response:

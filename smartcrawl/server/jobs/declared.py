@@ -65,11 +65,11 @@ def api_job_id(name: str) -> str:
 
 
 class DeclaredNames:
-    """Names and spiders of the declared sources, read again when the file has changed."""
+    """Names and spiders of the declared sources, read again when a file has changed."""
 
-    def __init__(self, path: Path) -> None:
-        """``path``: SOURCES_FILE."""
-        self._path = path
+    def __init__(self, *paths: Path) -> None:
+        """``paths``: of ``Options.source_files``."""
+        self._paths = paths
         self._read: tuple[object, dict[str, str]] = (None, {})
 
     def __call__(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class DeclaredNames:
         before, spiders = self._read
         if mark != before:
             try:
-                declared = load_declared_sources(self._path)
+                declared = load_declared_sources(*self._paths)
                 kept = {name: spiders[name] for name in declared.wrong if name in spiders}
                 found = {name: source.traits.spider for name, source in declared.items()}
                 spiders = found | kept
@@ -96,11 +96,15 @@ class DeclaredNames:
         return spiders
 
     def _mark(self) -> object:
-        try:
-            found = self._path.stat()
-        except OSError as error:
-            return error.errno
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return tuple(map(_mark_of, self._paths))
+
+
+def _mark_of(path: Path) -> object:
+    try:
+        found = path.stat()
+    except OSError as error:
+        return error.errno
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class KnownJobs:

@@ -43,7 +43,7 @@ class _Logs:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._folder = context.options.data_dir / "logs"
-        self._names = DeclaredNames(context.options.sources_file)
+        self._names = DeclaredNames(*context.options.source_files)
         self._sent = 0
 
     async def answer(self, id_: str, *, follow: bool) -> Response:

@@ -277,7 +277,7 @@ def _checked(definition: JobDefinition | JobError) -> JobDefinition:
 
 def add_routes(context: Context, router: APIRouter) -> None:
     """Add the routes of jobs."""
-    names = DeclaredNames(context.options.sources_file)
+    names = DeclaredNames(*context.options.source_files)
     _add_changes(_Changes(context, names), router)
     _add_reads(context, names, router)
 
