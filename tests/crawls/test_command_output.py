@@ -175,12 +175,10 @@ def test_due_says_what_it_is_at_a_terminal_only(site: Site, crawl: Crawl):
 
     result = crawl.run("due")
 
-    assert "due: a crawl that asks" not in result.err, "cron would mail it after every run"
+    assert "due: crawling only" not in result.err, "cron would mail it after every run"
     assert "1 page orphaned: no page links to it any more" in result.out
     assert "cut short" not in result.out
-    assert "due: a crawl that asks only the pages whose next visit has come" in at_a_terminal(
-        ["due"], crawl.own()
-    )
+    assert "due: crawling only the pages that are due" in at_a_terminal(["due"], crawl.own())
 
 
 def at_a_terminal(args: list[str], environment: Mapping[str, str]) -> str:
