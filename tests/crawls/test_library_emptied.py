@@ -189,7 +189,7 @@ def test_why_says_that_a_pinned_item_ages_by_its_answers(
     crawl.run("undo", "2", "--pin")
     url = f"{sharepoint.site_url(library.site)}/Shared%20Documents/0.txt"
 
-    assert "3 runs in a row that find 404 or 410 (gone)" in crawl.run("why", url).out
+    assert "3 runs in a row get 404 or 410 (gone)" in crawl.run("why", url).out
 
 
 def test_a_library_that_never_had_a_document_is_complete(
