@@ -314,3 +314,25 @@ def test_a_run_that_is_claimed_sees_all_that_its_order_wrote(yard: Yard):
     assert claimed == ["one 1"]
     assert yard.desk.order(ADD, url="https://docs.example.com/later")["status"] == "Pending"
     assert yard.desk.waiting() == ["one"]
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_a_new_order_has_its_starts_anew(yard: Yard, is_busy: bool):
+    runner = yard.runner()
+    yard.order("one")
+    now = NOW
+    for _ in range(3):
+        runner.start_waiting(now)
+        (child,) = yard.children.values()
+        if is_busy:
+            yard.go("one", 4)
+            yard.watched(runner, lambda: not yard.running(), now)
+            yard.gone.clear()
+            now += BUSY_AGAIN
+            runner.start_waiting(now)
+            (child,) = yard.children.values()
+        else:
+            yard.order("one")
+        child.kill()
+        yard.watched(runner, lambda: not yard.running(), now)
+        assert yard.desk.waiting() == ["one"]

@@ -251,3 +251,26 @@ def test_of_two_processes_of_a_job_the_first_counts(quay: Quay):
     with transaction(quay.desk.connection):
         assert begin_library_job_row(quay.desk.connection, id_) is None
     assert quay.job(id_).started.process == Process.of(quay.children[id_].pid)
+
+
+def test_a_resumed_job_has_its_starts_anew(quay: Quay):
+    id_ = order(quay)
+    runner = begin(quay, id_)
+    give(quay, id_, JobAction.PAUSE)
+    quay.watched(runner, lambda: quay.job(id_).stage is RunStage.PAUSED, NOW)
+    give(quay, id_, JobAction.RESUME)
+    started = quay.job(id_).started
+    assert (started.server, started.starts, started.starts_before) == (None, 1, 1)
+
+
+def test_a_job_that_died_after_a_pause_keeps_its_run_and_its_progress(quay: Quay):
+    id_ = order(quay)
+    runner = begin(quay, id_)
+    quay.desk.rows("UPDATE library_job SET run = 7, progress = ?", '{"done": ["b"]}')
+    quay.children[id_].kill()
+    give(quay, id_, JobAction.PAUSE)
+    quay.watched(runner, lambda: quay.job(id_).stage is RunStage.PAUSED, NOW)
+    assert quay.job(id_).run == 7
+    give(quay, id_, JobAction.RESUME)
+    quay.watched(runner, lambda: len(quay.begun(id_)) == 2, NOW)
+    assert quay.begun(id_)[1][1] == {"done": ["b"]}
