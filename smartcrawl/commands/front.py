@@ -29,7 +29,7 @@ _ATTACHED: Final = re.compile(r"(--[\w-]+|-s\w+)=")  #: an option and its value 
 _WIDTH: Final = 90  #: columns of the list of commands in a pipe
 _SPACE: Final = "\0"  #: stands for a space in a path, which is not broken
 _GREETING: Final = (
-    f"smartcrawl {__version__} keeps a search index true to web sites, and asks only for what"
+    f"smartcrawl {__version__} keeps a search index in step with web sites, and fetches only what"
     " changed."
 )
 #: The commands to begin with, and what they do.

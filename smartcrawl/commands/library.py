@@ -90,7 +90,7 @@ class Command(CrawlCommand):
             "--mode",
             choices=MODES,
             default=MODES[0],
-            help="full: every item comes again (default: incremental)",
+            help="full: download every item again (default: incremental)",
         )
         parser.add_argument(
             "--scope",
@@ -110,15 +110,15 @@ class Command(CrawlCommand):
             "--dry-run", action="store_true", help="print what would be done; change nothing"
         )
         parser.add_argument(
-            "--spreadsheet", metavar="FOLDER", help="of export: where the maps are written"
+            "--spreadsheet", metavar="FOLDER", help="for export: the folder to write the maps to"
         )
         parser.add_argument(
             "--files",
             action="store_true",
-            help="of cleanup, without DOMAIN: list uploads that no vector store has any more",
+            help="for cleanup, without DOMAIN: list uploads that are in no vector store any more",
         )
         parser.add_argument(
-            "--yes", action="store_true", help="of cleanup --files: delete them from the account"
+            "--yes", action="store_true", help="for cleanup --files: delete them from the account"
         )
         parser.add_argument(
             "--format", choices=("table", "json"), default="table", help="default: table"
@@ -179,19 +179,20 @@ class Command(CrawlCommand):
         least, most = known.get(args[0], (0, -1)) if args else (0, -1)
         if (opts.files and args != ["cleanup"]) or (opts.yes and not opts.files):
             raise UsageError(
-                "--files is for cleanup, and takes no DOMAIN, as it is about the uploads of this"
-                f" registry; --yes is for --files: {program_name()} library cleanup --files --yes",
+                "--files needs the step cleanup without a DOMAIN, and --yes needs "
+                f"--files: {program_name()} library cleanup --files --yes",
             )
         if args == ["cleanup"] and not opts.files:
             least = 1  # a domain
         if not least <= len(args) - 1 <= most:
             raise UsageError(
-                f"name a step and a domain: {program_name()} library {'|'.join(known)} DOMAIN",
+                f"give a step and a domain: {program_name()} library {'|'.join(known)} DOMAIN",
             )
         if opts.spargs.keys() - {_JOB} or opts.output or opts.overwrite_output:
             raise UsageError(
-                "-a, -o and -O are refused: the sources are those of the domain, and pages go to"
-                f" the registry: {program_name()} library {' '.join(args)}",
+                "-a, -o and -O are not allowed here; the sources are those of the "
+                f"domain, and pages are stored in the registry: {program_name()} library "
+                f"{' '.join(args)}",
             )
         if not 1 <= opts.retry_batches <= MOST_RETRY_BATCHES:
             raise UsageError(

@@ -80,7 +80,7 @@ def _print_reports(line: _Line) -> bool:
         output.say(f"{each.report_id}  {each.size:,} bytes")
     if not found:
         of = f" of {line.words[0]}" if line.words else ""
-        output.say(f"There is no report{of}: {program_name()} library crawl DOMAIN writes one.")
+        output.say(f"There is no report{of}; to write one: {program_name()} library crawl DOMAIN")
     return True
 
 
@@ -159,14 +159,14 @@ def _export(line: _Line) -> bool:
     domain = load_sharepoint_domain(line.options.sharepoint.storage, line.words[0])
     if not line.opts.spreadsheet:
         raise SourceError(
-            "no place to write to: name a folder,"
-            f" {program_name()} library export {line.words[0]} --spreadsheet FOLDER"
+            f"no place to write to; give a folder: {program_name()} library export "
+            f"{line.words[0]} --spreadsheet FOLDER"
         )
     place = Path(line.opts.spreadsheet)
     if place.resolve().is_relative_to(line.options.sharepoint.storage.resolve()):
         raise SourceError(
-            f"{place} is in {line.options.sharepoint.storage}, whose maps are read back:"
-            " name another folder"
+            f"{place} is in {line.options.sharepoint.storage}, whose maps are read back; "
+            "give another folder"
         )
     written = []
     for name, data in library_run_maps_snapshot(domain).items():
@@ -174,7 +174,7 @@ def _export(line: _Line) -> bool:
             content = spreadsheet_of_run_maps(data)
         except ValueError as error:
             raise SourceError(
-                f"{name} is damaged, {error}: download {domain.domain_id}, which writes it anew"
+                f"{name} is damaged, {error}: download {domain.domain_id}, which writes it again"
             ) from error
         path = place / name
         folder_like_its_parent(path.parent)

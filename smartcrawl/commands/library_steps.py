@@ -53,7 +53,7 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     CRAWL: (DOWNLOAD, "process", _EMBED),
     ADOPT: (DOWNLOAD,),
 }
-_STOPPED: Final = "it was stopped, and nothing was changed"
+_STOPPED: Final = "it was stopped; nothing was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,9 @@ def skip_sources_not_to_adopt(order: LibraryOrder, report: LibraryReport) -> lis
     for source in order.sources:
         map_ = source.folder / CRAWLER_HARDCODED_CONFIG.FILE_MAP_CSV
         if library_run_has_items(source, order.options):
-            report.skip(source, "the registry has its items already: download it")
+            report.skip(source, "the registry already has its items: download it")
         elif not map_.is_file():
-            report.skip(source, f"{map_} is missing: put the files and the map of it there first")
+            report.skip(source, f"{map_} is missing: put the files and their map there first")
         else:
             found.append(source)
     return found

@@ -79,9 +79,9 @@ def _print_looks(output: Output, found: LibraryResult, data_dir: str) -> None:
     if found.failed:
         which = report_noun(found.failed, "item")
         listed = summary_command_line("registry", data_dir, f"--outcome failed {only}")
-        output.say(f"{which} failed; the reason is with:", command=listed)
+        output.say(f"{which} failed; see the reasons with:", command=listed)
     if found.withheld:
         which = report_noun(found.withheld, "removal")
         verb = "waits" if found.withheld == 1 else "wait"
         listed = summary_command_line("orphans", data_dir, only)
-        output.say(f"{which} {verb} for an approval; listed with:", command=listed)
+        output.say(f"{which} {verb} for approval. List them:", command=listed)

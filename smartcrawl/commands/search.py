@@ -133,7 +133,7 @@ class Command(RegistryCommand):
 def _limit(value: str) -> int:
     limit = given_number(value)
     if limit is None or not 1 <= limit <= 1000:
-        raise ArgumentTypeError(f"{value!r} is no whole number from 1 to 1000")
+        raise ArgumentTypeError(f"{value!r} is not a whole number from 1 to 1000")
     return limit
 
 
@@ -146,7 +146,7 @@ def _offset(value: str) -> int:
 
 def _language(value: str) -> str:
     if not re.fullmatch("[A-Za-z]{2}", value):
-        raise ArgumentTypeError(f"{value!r} is no language of two letters, such as en")
+        raise ArgumentTypeError(f"{value!r} is not a two-letter language code, such as en")
     return value.lower()
 
 

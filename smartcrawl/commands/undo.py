@@ -71,7 +71,7 @@ class Command(ChangingCommand):
         word = single_terminal_argument(args, "run", f"{program_name()} undo 7")
         run = given_number(word)
         if run is None or run > MOST_NUMBER:
-            raise UsageError(f"{word!r} is no number of a run; see {program_name()} runs")
+            raise UsageError(f"{word!r} is not the number of a run; see {program_name()} runs")
         found = removal_rows(connection, sources=sources)
         known = next((entry for entry in found if entry.run == run), None)
         if known is None:

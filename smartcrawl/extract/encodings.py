@@ -98,7 +98,9 @@ def _codings(encodings: Sequence[str]) -> tuple[list[str], str]:
         coding = word.strip().lower()
         coding = "gzip" if coding == "x-gzip" else coding
         if coding in _FOREIGN:
-            raise _fault("unknown", coding, "is in a coding that smartcrawl did not ask for")
+            raise _fault(
+                "unknown", coding, "has a content encoding that smartcrawl did not request"
+            )
         if coding in _DECODERS:
             codings.append(coding)
         elif coding != "identity":

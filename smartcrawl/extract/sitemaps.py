@@ -559,9 +559,9 @@ def _read_text(texts: Iterable[str], base: can_ada.URL) -> Sitemap:
                 continue
             if not WEB(line):
                 raise _stranger(
-                    f"{base} is neither XML nor a list of addresses: line {number} is no http(s)"
-                    " address. Write one a line and nothing else, or give the address of the"
-                    " sitemap itself"
+                    f"{base} is neither XML nor a list of addresses: line {number} is not "
+                    "an http(s) address. Write one address a line and nothing else, or "
+                    "give the address of the sitemap itself"
                 )
             empty = False
             addresses.add(join_url(base, line))
@@ -645,9 +645,9 @@ def read_llms_txt(body: bytes, *, content_type: str, url: str) -> Sitemap:
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _stranger(f"{base} is no UTF-8 text") from error
+        raise _stranger(f"{base} is not UTF-8 text") from error
     if _BINARY.search(text):
-        raise _stranger(f"{base} has control characters: it is no text")
+        raise _stranger(f"{base} has control characters, so it is not text")
     addresses = SitemapAddresses()
     for href in _hrefs(text):
         found = join_url(base, href)

@@ -170,8 +170,8 @@ _T = TypeVar("_T")
 
 _BATCH: Final = 500  #: pages of one transaction, or of one look-up
 _AHEAD: Final = (
-    "the index has claim numbers that this registry has not given out: the registry was restored"
-    " from a backup, or another program writes to the index"
+    "the index has claim numbers that this registry never used: the registry was "
+    "restored from a backup, or another program writes to the index"
 )
 _HEX_ID: Final = 64  #: hexadecimal digits of an id in a key
 

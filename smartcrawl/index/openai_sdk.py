@@ -65,7 +65,7 @@ def openai_key(missing: str, environment: Mapping[str, str] = os.environ) -> str
         raise SettingError(missing)
     if not all("!" <= character <= "~" for character in key):
         raise SettingError(
-            f"{KEY_VARIABLE} has spaces or other characters that no key has: copy it anew"
+            f"{KEY_VARIABLE} has spaces or other characters that keys never have: copy it again"
         )
     return key
 

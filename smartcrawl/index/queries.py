@@ -383,7 +383,7 @@ def search_query_place(site: str) -> str | None:
     except (ValueError, TypeError):
         found = None
     if found is None:
-        raise SearchQueryError(_no_site(site, "is no address"))
+        raise SearchQueryError(_no_site(site, "is not an address"))
     return found.removesuffix("/")
 
 

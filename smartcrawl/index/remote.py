@@ -37,8 +37,8 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_stored_document
 
 _UNWRITTEN: Final = (
-    "this registry has not written to an Elasticsearch so far, so nothing can be compared: crawl"
-    " first"
+    "this registry has not written to Elasticsearch yet, so there is nothing to compare: "
+    "crawl first"
 )
 _ALL_OPEN = """
 UPDATE state SET intent = number + 1

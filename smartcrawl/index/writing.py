@@ -418,8 +418,8 @@ def _said(say: Callable[[str], None], stopping: Callable[[], bool], line: str) -
     """
     if stopping():
         raise SinkError(
-            f"stopped while {line.partition(';')[0]}; nothing is lost:"
-            f" {program_argument('resume')} goes on"
+            f"stopped while {line.partition(';')[0]}; nothing is lost: continue with "
+            f"{program_argument('resume')}"
         )
     say(line)
 

@@ -245,7 +245,7 @@ def parsed_toml_file(path: Path, kind: type[SmartcrawlError], remedy: str) -> di
         end = f"at line {len(text.splitlines())}, the end of the file"
         reason = str(error).replace("at end of document", end)
         raise kind(
-            f"{path} is no TOML: {reason};"
+            f"{path} is not valid TOML: {reason};"
             " write a text in quotes, a pattern with backslashes in single quotes"
         ) from error
     except UnicodeDecodeError as error:

@@ -150,8 +150,8 @@ def item_rows_by_id(connection: Connection, word: str) -> list[ItemRow]:
     span = url_digests_of_id(word)
     if span is None:
         raise RegistryError(
-            f"{word!r} is no id: it takes one as {program_name()} registry prints it, such as"
-            " url_k7gxn3…"
+            f"{word!r} is not an id: give one as {program_name()} registry prints it, "
+            "such as url_k7gxn3…"
         )
     return item_rows_between(connection, *span)
 

@@ -46,7 +46,9 @@ def stored_job_rows(connection: Connection) -> dict[str, JobDefinition]:
             definition = JobDefinition.model_validate(json.loads(text) | {"name": name})
             definition.source()
         except (ValidationError, JobError):
-            logger.warning("the job %s is left out, its definition is refused: replace it", name)
+            logger.warning(
+                "job %s is left out because its definition is not valid; replace it", name
+            )
         else:
             found[name] = definition
     return found

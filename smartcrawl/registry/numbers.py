@@ -50,8 +50,9 @@ class RecordNumbers:
             if self._next <= self._highest:
                 self.drop()
                 raise CommitsLostError(
-                    "the database lost the last commits: it gives out numbers of addresses again"
-                    " that it gave out before; the next run asks the missing pages again"
+                    "the database lost the last commits: it gives out numbers of "
+                    "addresses again that it gave out before; the next run requests the "
+                    "missing pages again"
                 )
             self._highest = last
         self._next += 1

@@ -117,8 +117,9 @@ class RegistryWriter:
                 raise self._failure from error
             logger.exception("a batch cannot be written")
             self._failure = RegistryError(
-                f"a batch cannot be written ({database_refusal_reason(error)}): nothing of it is"
-                f" stored; {program_argument('resume')} asks its pages again"
+                f"a batch cannot be written ({database_refusal_reason(error)}): nothing "
+                "of it is stored. To request its pages again: "
+                f"{program_argument('resume')}"
             )
             raise self._failure from error
 

@@ -195,5 +195,5 @@ class _Pool:
 
 def _in_use() -> RegistryError:
     return RegistryError(
-        f"every connection to the registry was in use for {_WAIT:g} s; ask again later"
+        f"every connection to the registry was in use for {_WAIT:g} s; try again later"
     )

@@ -21,7 +21,7 @@ HEAD_SECONDS: Final = 20.0  #: for request line and headers
 BODY_SECONDS: Final = 60.0  #: for the body after them
 #: From the address and port of a client to the headers that report its limit.
 Unread = Callable[[tuple[str, int] | None], Sequence[tuple[bytes, bytes]]]
-_NO_REQUEST: Final = "this is no request of HTTP/1.1"
+_NO_REQUEST: Final = "this is not an HTTP/1.1 request"
 _TOO_LONG: Final = f"request line and headers have at most {HEAD} bytes"
 
 

@@ -45,7 +45,7 @@ def declared_web_address(text: str) -> str:
     bare = declared_address_unquoted(text)
     meant = None if bare is None else request_url(bare) or _with_scheme(bare)
     if meant is not None:
-        raise ValueError(f"is {given}, with a quotation mark that is no part of it: write {meant}")
+        raise ValueError(f"is {given}, with a stray quotation mark: write {meant}")
     url = request_url(text)
     if url is not None:
         return url
@@ -109,8 +109,9 @@ def declared_pattern_size(pattern: str, *, small: bool = False) -> int:
         return compile_scope_pattern(pattern, small=small).programsize
     except ValueError as error:
         raise ValueError(
-            f"is {pattern!r}, no regular expression ({error}): put a backslash before a character"
-            " that stands for itself; look-around, back-references and \\Z are not understood"
+            f"is {pattern!r}, which is not a valid regular expression ({error}): put a "
+            "backslash before special characters; look-around, back-references and \\Z "
+            "are not supported"
         ) from error
 
 
@@ -171,8 +172,8 @@ def _selector(text: str) -> str:
         HTMLTranslator().css_to_xpath(text)
     except SelectorError as error:
         raise ValueError(
-            f"is {text!r}, no CSS selector ({error}): it takes one such as .cookie-banner,"
-            " #menu or main > article"
+            f"is {text!r}, which is not a valid CSS selector ({error}): write one such as "
+            ".cookie-banner, #menu or main > article"
         ) from error
     return text
 

@@ -215,7 +215,7 @@ class SiteScope:
         """Return the reason why ``url`` does not belong to the source, or None if it does."""
         known = request_url(url)
         if known is None:
-            return f"it is no http(s) URL of at most {MAX_URL_LENGTH} characters"
+            return f"it is not an http(s) URL of at most {MAX_URL_LENGTH} characters"
         if self.addresses is not None:
             return None if known in self.addresses else "it is none of the single pages"
         authority, _, rest = known[known.index("/") + 2 :].partition("/")

@@ -57,7 +57,7 @@ class CertificateError(WebError):
     def __init__(self, error: ssl.SSLCertVerificationError) -> None:
         self.reason = error.verify_message or str(error)
         self.code = error.verify_code  #: of OpenSSL
-        super().__init__(f"the certificate is refused: {self.reason}")
+        super().__init__(f"the certificate was refused: {self.reason}")
 
 
 _LASTING: Final = (RefusedHostError, TooLargeError, CertificateError)  #: another try has them, too

@@ -885,20 +885,20 @@ def test_what_only_reads_does_not_wait(orphaned: World, command):
         (["deltamerge", "--max", "3"], "--max needs -D"),
         (["undo"], "it takes one run, such as: scrapy undo 7"),
         (["undo", "1", "2"], "it takes one run"),
-        (["undo", "9" * 20], f"'{'9' * 20}' is no number of a run; see scrapy runs"),
-        (["undo", "9" * 5_000], "99' is no number of a run; see scrapy runs"),
+        (["undo", "9" * 20], f"'{'9' * 20}' is not the number of a run; see scrapy runs"),
+        (["undo", "9" * 5_000], "99' is not the number of a run; see scrapy runs"),
         (
             ["orphans", "--approve", str(2**63)],
-            f"'{2**63}' is no whole number from 1 to 100000000000",
+            f"'{2**63}' is not a whole number from 1 to 100000000000",
         ),
         (
             ["orphans", "--purge", "--max", "9" * 5_000],
-            "99' is no whole number from 1 to 100000000000",
+            "99' is not a whole number from 1 to 100000000000",
         ),
-        (["plan", "--limit", "9" * 20], "99' is no whole number from 1 to 100000000000"),
+        (["plan", "--limit", "9" * 20], "99' is not a whole number from 1 to 100000000000"),
         (["plan", "--simulate", "9" * 5_000], "99' is no whole number of days from 1 to 3650"),
-        (["search", "words", "--limit", "9" * 5_000], "99' is no whole number from 1 to 1000"),
-        (["undo", "last"], "'last' is no number of a run; see scrapy runs"),
+        (["search", "words", "--limit", "9" * 5_000], "99' is not a whole number from 1 to 1000"),
+        (["undo", "last"], "'last' is not the number of a run; see scrapy runs"),
         (["forget"], "nothing given to forget"),
         (["forget", "a", "b"], "it takes one URL"),
         (["forget", f"{SITE}/a", "--max", "1"], "--max needs --source, and no URL"),
@@ -1323,7 +1323,7 @@ def test_a_table_with_a_mistake_is_named_and_its_source_shown(orphaned: World):
 
     orphaned.declare(SOURCES + "[[[")
     printed = orphaned.run("status")
-    assert "sources.toml is no TOML" in printed.err
+    assert "sources.toml is not valid TOML" in printed.err
     assert "fresh" in printed.out
 
 

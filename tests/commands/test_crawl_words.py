@@ -172,7 +172,7 @@ def test_a_number_beyond_64_bits_is_refused_with_its_option(
         words("docs", option, number)
 
     told = capsys.readouterr().err
-    assert f"argument {option}: '{number}' is no whole number from 1 to 100000000000" in told
+    assert f"argument {option}: '{number}' is not a whole number from 1 to 100000000000" in told
 
 
 @pytest.mark.parametrize("number", [str(2**63), "9" * 5_000])

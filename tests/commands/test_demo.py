@@ -320,10 +320,10 @@ def test_a_step_that_does_not_show_its_facts_ends_the_demo(
     with serving_demo_site(site) as url:
         shell = Shell(tmp_path, columns=80, colour=False)
         scene = Scene(site, url, tmp_path / STATE / "registry.db")
-        with pytest.raises(DemoError, match="step 3 did not show what it explains"):
+        with pytest.raises(DemoError, match="step 3 did not work as explained"):
             demo.play_demo(scene, shell, TextStage(pause=False))
 
-    assert "not so: the server answered 304 for all 15 pages" in capsys.readouterr().out
+    assert "not true: the server answered 304 for all 15 pages" in capsys.readouterr().out
 
 
 def test_a_command_that_hangs_is_ended_with_its_processes(

@@ -103,7 +103,7 @@ def test_a_broken_file_ends_every_command(call: Call, name: str):
     out, err = call(name, *(["words"] if name == "search" else []), expect=1)
 
     assert out == ""
-    assert err.startswith(f"smartcrawl: {path} is no TOML: ")
+    assert err.startswith(f"smartcrawl: {path} is not valid TOML: ")
     assert err.count("\n") == 1
 
 
@@ -191,4 +191,4 @@ def test_a_crawl_reads_settings_and_sources_of_the_file(site: Site, crawl: Crawl
         crawl.run("status", expect=1),
         crawl.run("due", expect=1),
     ):
-        assert f"{file} is no TOML" in told.err
+        assert f"{file} is not valid TOML" in told.err

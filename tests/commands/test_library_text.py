@@ -93,9 +93,9 @@ def test_what_a_download_lacks_comes_with_its_command(
         f"not complete: {reason} (nothing is removed for missing from the listing; make "
         "the place readable and run again)"
     )
-    assert lines[3].startswith("1 item failed; the reason is with:  ")
+    assert lines[3].startswith("1 item failed; see the reasons with:  ")
     assert lines[3].endswith(" registry --outcome failed --source D1.one")
-    assert lines[4].startswith("2 removals wait for an approval; listed with:  ")
+    assert lines[4].startswith("2 removals wait for approval. List them:  ")
     assert lines[4].endswith(" orphans --source D1.one")
 
 

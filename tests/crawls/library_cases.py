@@ -303,7 +303,7 @@ DAMAGES = (
     Edge("map with a path outside",
          lambda it, _: _edited(it, "DOMAIN01\\01_files\\source01\\02_embedded\\readme.md",
                                "..\\..\\domains\\DOMAIN01\\domain.json"),
-         counts={"downloaded": 1}, found={"missingInMap": 1}, log="no path below the storage"),
+         counts={"downloaded": 1}, found={"missingInMap": 1}, log="not a path below the storage"),
     Edge("map with an unknown row", _foreign_row, log="names no stored item: dropped"),
 )  # fmt: skip
 MOMENTS = (

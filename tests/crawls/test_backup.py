@@ -147,7 +147,7 @@ def test_a_backup_is_written_over_nothing_but_a_backup(shop, crawl, name):
     other.write_text("a file of another program, which stays as it is " * 3)
     places = {
         "registry": (crawl.registry, "is the registry itself"),
-        "other": (other, "is no backup of a registry; name another file"),
+        "other": (other, "is not a backup of a registry; give another file"),
         "folder": (crawl.folder, "is a folder: name a file in it"),
         "nowhere": (crawl.folder / "nowhere" / "b.db", "name a file in a folder that exists"),
     }
@@ -212,7 +212,7 @@ def test_what_is_no_backup_is_refused_and_nothing_is_changed(shop, crawl, conten
 
     printed = crawl.run("restore", "--yes", str(file), expect=1).err
 
-    assert f"{file} is no backup of a registry" in printed
+    assert f"{file} is not a backup of a registry" in printed
     assert crawl.registry.read_bytes() == before
     assert not list(crawl.data_dir.glob(".registry*"))
 

@@ -88,7 +88,7 @@ def test_a_wrong_table_leaves_out_its_own_source_alone(crawl: Crawl):
         assert "[sources.'my docs']: a name takes letters" in result.err
         assert "[sources.news] max_pages is '5': it takes a whole number" in result.err
         last = result.err.strip().splitlines()[-1]
-        assert last.startswith("crawl: not crawled: my docs, news; correct the problems above")
+        assert last.startswith("crawl: not crawled: my docs, news. Correct the problems above")
         assert "is not declared" not in result.err
         assert "Run 4 of docs: complete" in crawl(source="docs").out
         assert "[sources.news] max_pages" in crawl(source="news", expect=1).err

@@ -152,7 +152,9 @@ def test_a_log_file_tells_how_it_ended(site: Site, crawl: Crawl):
     assert "INFO: 1 request, 0 of them conditional" in told
     assert " ERROR: unknown argument 'nonsense': " in files[1].read_text()
     assert " ERROR: HEAD_POLICY is 'x': it takes" in files[2].read_text()
-    assert files[3].read_text().count(" ERROR: pages go to the registry, not to a feed: ") == 1
+    assert (
+        files[3].read_text().count(" ERROR: pages are stored in the registry, not in a feed: ") == 1
+    )
     assert "crawl: unknown argument 'nonsense'" in refused.err
     assert (
         wrong.err == lost.err == "crawl: HEAD_POLICY is 'x': it takes one of never, auto, always\n"

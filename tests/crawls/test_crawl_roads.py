@@ -72,7 +72,9 @@ def test_a_304_that_names_another_version_confirms_nothing(
     assert ("lane/not_modified" in result.err) is (lane == "auto")
     after = crawl.pages()["/page"]
     assert (after["lastOutcome"], after["httpStatusCode"]) == ("failed", 1216)
-    assert after["errorMessage"].startswith(f'a 304 with the ETag {answered} to a request with "on')
+    assert after["errorMessage"].startswith(
+        f'a 304 response with the ETag {answered} to a request with "on'
+    )
     kept = ("httpEtag", "httpLastModified", "contentHash", "lostCount", "effectiveStatus")
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
     assert crawl.stored() == stored

@@ -193,7 +193,7 @@ def test_a_forced_run_asks_again_for_texts_that_were_refused_and_each_run_says_w
     asked = list(server.asked)
     forced = crawl(site.url("/"), force=1)
 
-    why = "1 chunk refused by the embedder, without a vector (the server refuses it: 400, odd)"
+    why = "1 chunk refused by the embedder, so without a vector (the server refuses it: 400, odd)"
     for result in (first, second):
         assert f"{why}; to try again: scrapy embed --refused" in result.err
     assert asked == []

@@ -179,7 +179,7 @@ def test_files_that_cannot_be_read_leave_the_run_complete(hostile: Hostile):
     assert bomb["lastOutcome"] == "failed"
     assert "limits are 268,435,456 bytes of one document" in bomb["errorMessage"]
     assert (large["lastOutcome"], large["effectiveStatus"]) == ("excluded", 406)
-    assert "it has 2,400,000 bytes, more than max_file_size of its" in large["errorMessage"]
+    assert "its 2,400,000 bytes exceed max_file_size of its" in large["errorMessage"]
     assert large["errorMessage"].endswith("DOWNLOAD_MAXSIZE")
     assert hostile.story.crawl.runs()[0]["bytesDownloaded"] < 2_400_000
 

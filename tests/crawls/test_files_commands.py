@@ -262,7 +262,7 @@ def test_why_of_an_unknown_file_says_which_listing_would_have_it(docs: Path, cra
     hidden = answer(crawl, "why", docs / ".git" / "config")
 
     assert (data["records"], data["inScopeOf"], data["listedBy"]) == ([], [name], [name])
-    assert "a run reads it when the listing contains it" in " ".join(text.split())
+    assert "a run reads it once the listing contains it" in " ".join(text.split())
     assert hidden["inScopeOf"] == []
     assert [one["source"] for one in hidden["refusedBy"]] == [name]
     assert "begins with a dot" in hidden["refusedBy"][0]["why"]

@@ -124,7 +124,7 @@ def steps(place: Place) -> list[Step]:
             counts(unchanged=5, redirected=3, deleted=1, read=1, **{place.refusal: 1}),
             {"porpoise": ["guide/lynx.md"], "marten": []},
             {"guide/lynx.md": [
-                "the stored page stays, and stays searchable (run 11)", place.reason,
+                "the stored page stays searchable (run 11)", place.reason,
             ]},
             complete=place.refusal == "lost",
         ),

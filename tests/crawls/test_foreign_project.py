@@ -234,7 +234,7 @@ def test_one_page_is_looked_at_without_a_run(scrapy, tmp_path: Path):
     ("leaves_out", "adds", "told"),
     [
         ("ADDONS", "", 'add ADDONS = {"smartcrawl.addon.Smartcrawl": 100} to its settings'),
-        ("ADDONS COMMANDS_MODULE", "", "ERROR: the spider docs needs the add-on of smartcrawl"),
+        ("ADDONS COMMANDS_MODULE", "", "ERROR: the spider docs needs the smartcrawl add-on"),
         ("", "SCHEDULER = 'scrapy.core.scheduler.Scheduler'", "leave SCHEDULER out of"),
         ("", "SCHEDULER = 'scrapy_redis.scheduler.Scheduler'", "leave SCHEDULER out"),
         ("COMMANDS_MODULE", "SCHEDULER = 'scrapy.core.scheduler.Scheduler'", "leave SCHEDULER out"),
@@ -294,7 +294,7 @@ def test_a_file_of_settings_counts_where_the_project_leaves_the_default(scrapy, 
     file.write_text("[settings\n")
     for words in (("crawl", "docs"), ("settings", "--get", "DEPTH_LIMIT"), ("shell",)):
         told = scrapy(*words, expect=1).stderr.splitlines()[-1]
-        assert f"{file} is no TOML" in told
+        assert f"{file} is not valid TOML" in told
 
 
 def test_a_scheduler_for_one_spider_leaves_those_of_the_others(scrapy, tmp_path: Path):

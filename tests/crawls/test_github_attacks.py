@@ -94,7 +94,7 @@ def test_a_token_that_cannot_be_one_is_refused_and_not_shown(story: Story, token
     result = story.crawl(WEB, spider="github", expect=None, settings=settings)
     assert result.status == 1, result
     assert "GITHUB_TOKEN has spaces or other characters" in result.err
-    assert "copy it anew" in result.err
+    assert "copy it again" in result.err
     assert token not in result.out + result.err
     assert "evil" not in result.out + result.err
     assert not story.crawl.registry.exists()
@@ -305,7 +305,7 @@ def test_api_and_raw_files_are_verified_and_reached_through_the_proxy(story: Sto
         story.docs.commit()
         secure.show(made("github", hosts=("other.example",), issuer=secure.authority))
         results.append(story.run(expect=3))
-        assert "the certificate of ghe.example is refused (Hostname mismatch" in story.reasons[0]
+        assert "the certificate of ghe.example was refused (Hostname mismatch" in story.reasons[0]
         assert "renew or correct the certificate at the server" in story.reasons[0]
         assert (story.peer.log, "removed" in story.counts()) == ([], False)
 

@@ -89,7 +89,7 @@ def test_no_command_that_asks_the_api_takes_a_token_that_cannot_be_one(story: St
     story.crawl.environment["GITHUB_TOKEN"] = "ghp_a b"
     for words, status in ((["plan"], 1), (["due"], 1), (["status"], 0)):
         result = story.crawl.run(*words, expect=status)
-        assert ("copy it anew" in result.err) is (status == 1)
+        assert ("copy it again" in result.err) is (status == 1)
         assert "ghp_a" not in result.out + result.err
     assert len(story.crawl.runs()) == 1
     assert story.peer.log == []

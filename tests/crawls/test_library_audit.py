@@ -339,7 +339,7 @@ def test_a_domain_json_that_cannot_be_read_is_a_problem(begin: Callable[[], Plac
     place.domain().write_text("{")
     result = place.libraries.crawl.run("audit", "--format", "json", expect=3)
     assert json.loads(result.out) == {"index": "embedded", "agree": False, "domains": []}
-    assert "domain.json is no JSON" in result.err
+    assert "domain.json is not valid JSON" in result.err
 
 
 def test_a_repair_of_a_source_that_is_crawled_waits_for_no_run(begin: Callable[[], Place]):

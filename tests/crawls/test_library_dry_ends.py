@@ -64,7 +64,7 @@ def test_a_dry_run_that_is_stopped_removes_its_maps(
         assert result.status != 0, result
         assert "Traceback" not in result.err, result
         if len(signals) == 1:
-            assert '"reason": "it was stopped, and nothing was changed"' in result.out, result
+            assert '"reason": "it was stopped; nothing was changed"' in result.out, result
         assert dry_maps(libraries) == []
     compare(libraries)
 

@@ -265,7 +265,7 @@ def test_a_file_that_cannot_be_embedded_fails_once(begin: Callable[[], Place]):
     found = place.embed(expect=3)
 
     assert (found["embedFailed"], found["detached"]) == (1, 2), found["log"]
-    assert "its former version was removed, too" in json.dumps(found["reasons"])
+    assert "its old version was removed as well" in json.dumps(found["reasons"])
     for line in (*found["reasons"], "Q1.txt is moved to 03_failed/Reports/Q1.txt"):
         assert line in found["log"]
     assert "Documents/Reports/Q1.txt (file-" in found["log"]
@@ -314,7 +314,7 @@ def test_a_store_that_cannot_be_made_skips_the_embedding(begin: Callable[[], Pla
     place = begin()
     place.server.answer = _refuses("make")
     found = place.embed(expect=3)
-    assert "makes no vector store" in found["reason"]
+    assert "does not create the vector store" in found["reason"]
     assert "embedding is skipped" in found["log"]
     place.server.answer = lambda asked: None
     assert place.embed()["completed"] == 3

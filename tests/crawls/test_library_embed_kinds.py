@@ -168,7 +168,7 @@ def test_a_file_that_is_not_there_is_skipped_until_it_is(place: Place):
 
     assert (found["skipped"], found["uploaded"], found["detached"]) == (1, 0, 0)
     (reason,) = found["reasons"]
-    assert "Q1.txt is missing on disk: the next download brings it" in reason
+    assert "Q1.txt is missing on disk; the next download fetches it" in reason
     assert len(place.server.uploads) == 3
     place.libraries.download()
     assert place.embed()["uploaded"] == 1
@@ -190,7 +190,7 @@ def test_a_store_that_does_not_answer_is_left_for_the_next_run(place: Place, act
     found = place.embed(expect=3)
 
     assert (found["embedFailed"], found["skipped"]) == (0, 0), found["log"]
-    assert "the next push goes on from here" in json.dumps(found["reasons"])
+    assert "the next push continues from here" in json.dumps(found["reasons"])
     assert before <= place.server.uploads.keys()
     place.server.answer = lambda asked: None
     place.embed()

@@ -289,7 +289,7 @@ def test_process_without_the_original_skips_until_the_next_download(
     removes(CSV)(libraries.folder(KIND))
     found = libraries.process(expect=3)
     assert (found["processed"], found["skipped"], found["failed"]) == (0, 3, 0)
-    assert found["reasons"][0] == f"{CSV} is missing: skipped, the next download brings it"
+    assert found["reasons"][0] == f"{CSV} is missing: skipped, the next download fetches it"
     rows = libraries.rows("files_map.csv", KIND).values()
     assert {row["file_relative_path"] for row in rows} == {""}
     assert libraries.download()["integrity"]["missingOnDisk"] == 3

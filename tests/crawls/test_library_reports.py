@@ -79,7 +79,7 @@ def test_a_crawl_ends_with_an_archive_and_its_steps_alone_do_not(
 def test_maps_of_another_program_are_adopted(rest_stage: LibraryStage, crawl: Crawl):
     libraries, _ = rest_stage.begin(crawl)
     refused = libraries.library("adopt", DOMAIN, expect=3)["sources"][0]
-    assert "has its items already" in refused["reason"]
+    assert "already has its items" in refused["reason"]
     for path in crawl.data_dir.iterdir():
         if path.name != "library":
             shutil.rmtree(path) if path.is_dir() else path.unlink()

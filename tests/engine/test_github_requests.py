@@ -48,7 +48,7 @@ def test_a_proxy_that_cannot_be_used_is_refused_before_the_run(
     settings = SETTINGS | {"DATA_DIR": str(tmp_path / "data"), "HTTPPROXY_ENABLED": True}
     monkeypatch.setattr(github, "check_project_settings", lambda *_: None)  # it is no project
 
-    with pytest.raises(SettingError, match=r"https_proxy .* name a proxy by http://") as caught:
+    with pytest.raises(SettingError, match=r"https_proxy .* write http://") as caught:
         GithubSpider.from_crawler(get_crawler(GithubSpider, settings), url=SITE)
 
     assert "secret" not in str(caught.value)

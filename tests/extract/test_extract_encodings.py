@@ -601,7 +601,8 @@ def test_zstd_may_not_announce_a_single_piece_of_more_than_8_mib():
             b"\0",
             ["dcb"],
             0,
-            "the body, with Content-Encoding 'dcb', is in a coding that smartcrawl did not ask for",
+            "the body, with Content-Encoding 'dcb', has a content encoding that "
+            "smartcrawl did not request",
         ),
     ],
 )

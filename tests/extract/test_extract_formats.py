@@ -210,7 +210,7 @@ def test_what_is_no_file_of_its_format_is_corrupt(mime, body):
 def test_truncated_package_is_corrupt(mime):
     body = DOCUMENTS[mime]
     for size in (len(body) - 10, len(body) // 2, 100):
-        assert fault(body[:size], mime, "no complete ZIP") is FormatFault.CORRUPT
+        assert fault(body[:size], mime, "not a complete ZIP") is FormatFault.CORRUPT
 
 
 @pytest.mark.parametrize("mime", [MARKDOWN, CSV])

@@ -91,7 +91,7 @@ def test_cells_along_a_diagonal_are_no_grid():
     ids=["row", "empty row", "next row", "next column", "letters", "a row", "a cell", "nowhere"],
 )
 def test_what_is_outside_of_the_format_is_malformed(rows):
-    with pytest.raises(FormatError, match=r"and the format has|no place of the format") as error:
+    with pytest.raises(FormatError, match=r"and the format has|not a valid place") as error:
         text(with_rows(rows))
     assert error.value.kind is FormatFault.CORRUPT
 

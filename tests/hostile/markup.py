@@ -139,7 +139,7 @@ KINDS = (
     kind("base_500", "500 bases",
          _around(top='<base href="/good/">' + '<base href="{never}/">' * 499,
                  behind='<a href="1">x</a>'), NEW),
-    kind("base_odd", "a base that is no address", _around(top='<base href="http://[">'), NEW),
+    kind("base_odd", "a base that is not an address", _around(top='<base href="http://[">'), NEW),
     kind("canonical_fragment", "names itself, with a fragment",
          _around(top='<link rel="canonical" href="{here}#top">'), NEW),
     kind("canonical_victim", "names a page of the victim",

@@ -149,7 +149,7 @@ def test_elasticsearch_alias_that_was_taken_away_is_there_again(
         pytest.param(status(403), "does not let this user write", id="403"),
         pytest.param(
             lambda asked, forward: Answer(200, {"Content-Type": "application/json"}, b"{}"),
-            "is no Elasticsearch: correct ELASTICSEARCH_URL",
+            "is not an Elasticsearch: correct ELASTICSEARCH_URL",
             id="no-elasticsearch",
         ),
         pytest.param(
@@ -265,14 +265,17 @@ def test_elasticsearch_index_that_was_deleted_is_not_made_again(
     assert set(client.indices.get(index=f"{prefix}*")) == {f"{prefix}-meta"}
 
     said = refusal(elasticsearch.url, prefix, known)
-    assert "was deleted, or created anew by another program; scrapy reindex --from-reg" in said
+    assert (
+        "was deleted, or recreated by another program; to rebuild it from the registry: scrapy"
+        in said
+    )
 
     client.indices.create(
         index=f"{prefix}-pages-000001",
         aliases={f"{prefix}-write": {"is_write_index": True}},
     )
     said = refusal(elasticsearch.url, prefix, known)
-    assert "was deleted, or created anew by another program" in said
+    assert "was deleted, or recreated by another program" in said
 
     client.indices.delete(index=f"{prefix}-meta")
     assert f"has no {prefix}-meta" in refusal(elasticsearch.url, prefix, known)
@@ -399,7 +402,7 @@ def test_elasticsearch_template_of_somebody_else_is_noticed(
 
     assert "is not as this program made it: " in said
     assert "analysis is absent" in said
-    assert "more; scrapy reindex" in said
+    assert "more; to rebuild it from the registry: scrapy reindex" in said
 
 
 def test_elasticsearch_index_that_is_closed_to_writes_is_refused(
@@ -443,7 +446,7 @@ def test_elasticsearch_index_is_built_anew_beside_the_one_that_is_searched(
         building.refresh()
         assert [one.key for one in building.scan()] == [new.key]
         assert [hit.url for hit in building.search("words")] == [old.url]
-    assert "that did not end; scrapy reindex" in refusal(elasticsearch.url, prefix, known)
+    assert "the rebuild did not finish; to rebuild it" in refusal(elasticsearch.url, prefix, known)
     assert "did not end" in refusal(elasticsearch.url, prefix, known, Opening.ANY)
 
     with opened(elasticsearch.url, prefix, known, Opening.ANEW) as building:

@@ -168,7 +168,7 @@ def test_elasticsearch_index_that_does_not_exist_is_not_made_by_who_reads(
     ("damage", "says"),
     [
         (_no_write_alias, "alias {}-write that is written is missing; scrapy audit --repair sets"),
-        (_index_deleted, "was deleted, or created anew by another program; scrapy reindex"),
+        (_index_deleted, "was deleted, or recreated by another program; to rebuild it"),
         (_foreign, "(another identity)"),
         (_restored, "is older than this registry"),
     ],

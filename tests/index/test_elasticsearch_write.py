@@ -358,8 +358,8 @@ def test_a_document_that_no_request_can_have_is_refused_and_holds_up_no_other(
         assert fates(answers) == ("done", "done" if longest == size else "rejected", "done")
 
     assert answers[1].reason.startswith(
-        f"its document with text and vectors is too large for the index ({size:,} bytes): set a"
-        " larger CHUNK_SIZE or a smaller EMBEDDING_DIMENSION, let DOWNLOAD_MAXSIZE leave out"
+        f"its document with text and vectors is too large for the index ({size:,} bytes): raise"
+        " CHUNK_SIZE, lower EMBEDDING_DIMENSION, leave out such large pages with DOWNLOAD_MAXSIZE"
     )
     assert not any(b"edge/large" in one.body for one in proxy.bulks()[-2:])
 

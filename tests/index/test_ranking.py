@@ -121,8 +121,8 @@ def test_a_filter_without_a_value_is_left_out(part: str):
         ("./notes", "is a path: write a host, or such as site:file:///home/me"),
         ("..", "is a path: write a host, or such as site:file:///home/me"),
         (r"C:\notes", "is a path: write site:file:///c:/notes"),
-        ("9://notes", "is no address: write a host, or such as site:file:///home/me"),
-        ("file://a b/c", "is no address: write a host, or such as site:file:///home/me"),
+        ("9://notes", "is not an address: write a host, or such as site:file:///home/me"),
+        ("file://a b/c", "is not an address: write a host, or such as site:file:///home/me"),
     ],
 )
 def test_a_site_that_is_no_address_is_refused(site: str, why: str):

@@ -206,7 +206,7 @@ def test_a_given_sitemap_has_to_bring_addresses(
     assert reason.startswith(f"sitemap_failed: {site.url('/map.xml')} (")
     assert why in reason
     assert "pages that only this sitemap lists were not found" in result.out
-    assert "1 sitemap or feed gave no answer that can be used" in result.out
+    assert "1 sitemap or feed could not be read" in result.out
     assert "page failed" not in result.out
 
 

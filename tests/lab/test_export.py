@@ -162,7 +162,7 @@ def test_llms_txt_lists_the_pages_and_llms_full_txt_has_them(
         (
             ["--source", "docs", "--format", "jsonl", "--output", "{}/mine"],
             1,
-            "it is no file; name a new file",
+            "it is not a file; name a new file",
         ),
         (
             ["--source", "docs", "--format", "jsonl", "--output", "{}/mine/thesis"],

@@ -152,7 +152,7 @@ def test_paths_start_beside_the_file(folder: Path):
 def test_a_file_that_is_no_toml_is_an_error(text: str):
     path = written(text)
 
-    with pytest.raises(SettingError, match=f"^{path} is no TOML: "):
+    with pytest.raises(SettingError, match=f"^{path} is not valid TOML: "):
         load()
 
 

@@ -579,7 +579,7 @@ def test_redis_that_is_away_is_told_once_by_the_heartbeat(caplog):
         heartbeat.stop()
 
         assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
-        assert "start it, or correct REDIS_URL; until then other workers" in caplog.text
+        assert "start it, or correct REDIS_URL; until then, other workers" in caplog.text
         assert frontier.ack([claim]) == []
 
 

@@ -75,7 +75,7 @@ def test_what_is_no_request_gets_the_envelope(server: Server, raw: bytes):
     error = error_in(sent(server, raw), b"400")
 
     assert error["code"] == "INVALID_INPUT"
-    assert error["details"] == {"reason": "this is no request of HTTP/1.1"}
+    assert error["details"] == {"reason": "this is not an HTTP/1.1 request"}
 
 
 @pytest.mark.covers("R2-10")

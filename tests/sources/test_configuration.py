@@ -81,12 +81,12 @@ def test_the_basis_is_the_settings():
             "index_modes = [{ pattern = 'a', mode = 'some' }]",
             "takes one of index, links_only, none",
         ),
-        ("index_modes = [{ pattern = '(', mode = 'none' }]", "no regular expression"),
+        ("index_modes = [{ pattern = '(', mode = 'none' }]", "not a valid regular expression"),
         ("index_modes = [{ mode = 'none' }]", "index_modes[0][pattern] is missing"),
         ("index_modes = [{ pattern = 'a', mode = 'none', z = 1 }]", "[z] is an unknown key"),
-        ("keep_selectors = ['..']", "no CSS selector"),
+        ("keep_selectors = ['..']", "not a valid CSS selector"),
         ("drop_selectors = 'a'", "it takes a list of texts"),
-        ("drop_selectors = ['a::before']", "no CSS selector"),
+        ("drop_selectors = ['a::before']", "not a valid CSS selector"),
     ],
 )
 def test_what_is_wrong_is_told_with_key_reason_and_remedy(tmp_path, text, told):

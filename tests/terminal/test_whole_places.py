@@ -271,5 +271,5 @@ def test_a_file_appears_whole_and_replaces_an_earlier_one(tmp_path):
 
     assert place.read_text() == "new"
     assert os.listdir(tmp_path) == ["out.jsonl"]
-    assert "it is no file" in refused("/dev/null", whole_output_file)
-    assert "it is no file" in refused(tmp_path, whole_output_file)
+    assert "it is not a file" in refused("/dev/null", whole_output_file)
+    assert "it is not a file" in refused(tmp_path, whole_output_file)

@@ -302,9 +302,7 @@ def _position(text: str) -> tuple[int, int]:
     """Return row and column of a cell, both from 0."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
-        raise corrupt_document(
-            f"a sheet has a cell at {text[:20]!r}, which is no place of the format"
-        )
+        raise corrupt_document(f"a sheet has a cell at {text[:20]!r}, which is not a valid place")
     return _row(found[2]) - 1, _column(found[1]) - 1
 
 

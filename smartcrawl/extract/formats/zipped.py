@@ -53,7 +53,7 @@ class ZipArchive:
         try:
             self._zip = ZipFile(BytesIO(body))
         except (*_BROKEN, NotImplementedError) as error:
-            raise corrupt_document(f"the document is no complete ZIP file: {error}") from error
+            raise corrupt_document(f"the document is not a complete ZIP file: {error}") from error
         self._infos = {info.filename: info for info in self._zip.infolist()}
         if len(self._infos) > MAX_MEMBERS:
             raise document_too_large(f"the document has more than {MAX_MEMBERS:,} parts")

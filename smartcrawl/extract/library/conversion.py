@@ -32,9 +32,9 @@ def extract_original_content(source_type: SourceType, content: str, url: str) ->
         raise ValueError("the content of a page has no title, canvas or layout")
     title, canvas, layout = page["title"], page["canvas"], page["layout"]
     if not isinstance(title, str | None) or not isinstance(canvas, str | None):
-        raise ValueError("title or canvas of a page is no text")
+        raise ValueError("title or canvas of a page is not a text")
     if not isinstance(layout, Mapping | None):
-        raise ValueError("the layout of a page is no object")
+        raise ValueError("the layout of a page is not an object")
     return markup_of_library_page(title or "", canvas, layout, url)
 
 
@@ -72,7 +72,7 @@ def csv_row_of_library_list(content: str) -> tuple[list[ListColumn], ListRow]:
     if not isinstance(own := fields.get("ID"), int):
         raise ValueError("the content of a list item has no ID")
     if not all(_is_column(column) for column in columns):
-        raise ValueError("a column of a list item is no list of name, title and type")
+        raise ValueError("a column of a list item is not a list of name, title and type")
     ordered = csv_list_columns(columns)
     return ordered, csv_list_row(ordered, own, fields)
 
@@ -88,5 +88,5 @@ def _is_column(column: object) -> bool:
 def _content(content: str) -> Mapping[str, Any]:
     found = json.loads(content)
     if not isinstance(found, Mapping):
-        raise ValueError("the content of an item is no object")
+        raise ValueError("the content of an item is not an object")
     return found

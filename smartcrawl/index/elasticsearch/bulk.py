@@ -326,9 +326,9 @@ def _too_large(entry: Entry, size: str) -> Written:
     ``size``: how large it is, or the server's words about it.
     """
     reason = (
-        f"its document with text and vectors is too large for the index ({size}): set a larger"
-        " CHUNK_SIZE or a smaller EMBEDDING_DIMENSION, let DOWNLOAD_MAXSIZE leave out so large a"
-        " page, or give the server of the index more memory"
+        f"its document with text and vectors is too large for the index ({size}): raise "
+        "CHUNK_SIZE, lower EMBEDDING_DIMENSION, leave out such large pages with "
+        "DOWNLOAD_MAXSIZE, or give the index server more memory"
     )
     return Written(entry.key, entry.number, Fate.REJECTED, reason)
 

@@ -16,7 +16,7 @@ from smartcrawl.model.redaction import redacted_line
 PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
 #: Statuses that concern the user, not a document.
 FORBIDDEN: Final = frozenset({401, 403})
-REBUILD: Final = f"{program_name()} reindex --from-registry builds it anew out of the registry"
+REBUILD: Final = f"to rebuild it from the registry: {program_name()} reindex --from-registry"
 _PRESSURE: Final = re.compile(r"_operation_bytes=(\d+), max_\w*bytes=(\d+)")
 
 
@@ -107,7 +107,7 @@ def index_refusal(error: library.ApiError | library.TransportError, name: str) -
     """Return the error with its remedy; ``name`` is the server that refused."""
     why = index_fault_reason(error)
     if isinstance(error, library.UnsupportedProductError):
-        return SinkError(f"the server at {name} is no Elasticsearch: correct ELASTICSEARCH_URL")
+        return SinkError(f"the server at {name} is not an Elasticsearch: correct ELASTICSEARCH_URL")
     if isinstance(error, library.SSLError):
         return SinkError(
             f"{name} cannot be trusted, or talks without TLS: {why}; name the certificate that"

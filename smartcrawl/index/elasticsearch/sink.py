@@ -457,7 +457,7 @@ def _wrong(
                 f" is written is missing; {program_name()} audit --repair sets it again"
             )
     if index is None or index.uuid != memory.index:
-        return f"was deleted, or created anew by another program; {REBUILD}"
+        return f"was deleted, or recreated by another program; {REBUILD}"
     return None
 
 
@@ -465,7 +465,7 @@ def _unfinished(memory: IndexMetadata) -> str | None:
     """Return why an index cannot be compared: it is being built anew."""
     if memory.building is None:
         return None
-    return f"is being built anew, and that did not end; {REBUILD}"
+    return f"was being rebuilt, but the rebuild did not finish; {REBUILD}"
 
 
 def _searched(

@@ -236,11 +236,11 @@ def check_answering_model(stored: StoredEmbedder, now: Answering) -> None:
     """
     if not has_same_model(Answering(stored.answered, stored.location), now):
         raise EmbedderError(
-            f"the vectors are of {_shown_model(stored.answered, stored.location)}, with"
-            f" {stored.dimension:,} numbers each, and now {_shown_model(now.model, now.url)}"
-            " answers: vectors of two models cannot be compared, and it is asked nothing more. Let"
-            f" the former one answer, or run {program_name()} embed --anew, which makes all vectors"
-            " anew",
+            f"the vectors are of {_shown_model(stored.answered, stored.location)}, with "
+            f"{stored.dimension:,} numbers each, and now "
+            f"{_shown_model(now.model, now.url)} answers: vectors of two models cannot be "
+            "compared, so it gets no more requests. Switch the server back to the old "
+            f"model, or run {program_name()} embed --anew, which makes all vectors anew",
             lasting=True,
         )
 

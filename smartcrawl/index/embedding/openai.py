@@ -387,7 +387,7 @@ class OpenAIEmbedder:
         try:
             return self._calls.made(lambda: self._api.embeddings(texts))
         except CallGivenUpError:
-            closed = "the embedder was closed: nothing is asked"
+            closed = "the embedder was closed; no request is sent"
             raise EmbedderError(closed, lasting=True) from None
         except EmbedderError as error:
             self._stopped = str(error)

@@ -87,7 +87,7 @@ def normed_vector(numbers: object, dimension: int) -> Vector | RefusedText:
     is no lasting property of the text.
     """
     if not isinstance(numbers, list) or not all(type(n) in (int, float) for n in numbers):
-        return RefusedText("its vector is no list of numbers", lasting=False)
+        return RefusedText("its vector is not a list of numbers", lasting=False)
     if len(numbers) != dimension:
         reason = f"its vector has {len(numbers)} numbers instead of {dimension}"
         return RefusedText(reason, lasting=False)

@@ -24,7 +24,9 @@ def vector_store_patience(
     host = options.destination
 
     def spent(failure: AwayError, _: float) -> PushError:
-        return PushError(f"{host} takes no files now ({failure}): the next push goes on from here")
+        return PushError(
+            f"{host} accepts no files now ({failure}); the next push continues from here"
+        )
 
     return Patience(options.away, host, spent, clock=clock, sleep=sleep)
 
@@ -62,7 +64,7 @@ class StoreAsking:
             PushError: the process ends.
         """
         if self._is_ending():
-            raise PushError("the process ends: the next push goes on from here")
+            raise PushError("the process is ending; the next push continues from here")
 
     def found(self, file: str) -> ListedFile | None:
         """Return a file of the store; None: it is not attached.

@@ -507,8 +507,8 @@ class Push:
                 return
             if self._clock() + pause - self._moved > self._options.wait:
                 raise PushError(
-                    f"the vector store has embedded no file for {self._options.wait} s"
-                    f" (VECTOR_STORE_WAIT_SECONDS): the next push goes on from here"
+                    f"the vector store has not embedded any file for {self._options.wait} "
+                    "s (VECTOR_STORE_WAIT_SECONDS); the next push continues from here"
                 )
             self._sleep(pause)
             pause = min(2 * pause, _LONGEST_LOOK)
@@ -550,17 +550,18 @@ class Push:
     def _fail(self, file: StoredFile, why: str) -> None:
         more = ""
         if self._items.keeps_former and self._former.get(file.version.no):
-            more = "; its former version stays"
+            more = "; its old version stays"
         elif self._stale(file):
-            more = "; its former version was removed, too"
+            more = "; its old version was removed as well"
         self._pushed.failed.append((file.version.url, f"{why}{more}"))
 
     # Words
 
     def _gone(self, error: AbsentError) -> str:
         return (
-            f"{self._options.destination} has no vector store {self._options.store} ({error}): set"
-            f" {self._items.place_of_store} to one that is there; nothing was made or removed since"
+            f"{self._options.destination} has no vector store {self._options.store} "
+            f"({error}): set {self._items.place_of_store} to an existing one; nothing was "
+            "created or removed since"
         )
 
     def _report_done(self) -> None:

@@ -607,9 +607,9 @@ class RegistryCommit:
             missing = int(self._connection.execute(_NOWHERE, (numbers_for_sql(needed),)).get)
             if missing:
                 raise CommitsLostError(
-                    f"the database lost the last commits: {missing} of the addresses that a batch"
-                    " leads to have no record any more; nothing of the batch is stored, and the"
-                    " next run asks the missing pages again"
+                    f"the database lost the last commits: {missing} of the addresses that "
+                    "a batch leads to have no record any more; nothing of the batch is "
+                    "stored, and the next run requests the missing pages again"
                 )
 
     def _write_touched(self, batch: Batch, now: int) -> int:

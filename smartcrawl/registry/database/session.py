@@ -256,9 +256,9 @@ class CommitLedger:
     def error(self) -> CommitsLostError:
         """Return the error about a loss."""
         return CommitsLostError(
-            f"the database lost the last commits: {self._place} is an older copy by now, such as a"
-            " standby that was behind; what it has is kept, nothing more is written to it, and the"
-            " next run asks the missing pages again"
+            f"the database lost the last commits: {self._place} is an older copy by now, "
+            "such as a standby that was behind; what it has is kept, nothing more is "
+            "written to it, and the next run requests the missing pages again"
         )
 
 

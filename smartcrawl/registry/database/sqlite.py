@@ -532,8 +532,8 @@ def _refuse_emptied_file(path: Path) -> None:
             return  # a lease file exists only after the schema does
         time.sleep(0.05)
     raise RegistryDamagedError(
-        f"{path} is empty, though a run wrote to it; restore a backup, or remove the file to crawl"
-        " everything anew"
+        f"{path} is empty, though a run wrote to it; restore a backup, or remove the file "
+        "to crawl everything again"
     )
 
 

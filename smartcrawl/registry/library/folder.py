@@ -103,7 +103,7 @@ class LibraryFolder:
             file = os.fdopen(os.open(name, _FILE_FLAGS, dir_fd=folder), "rb")
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             file.close()
-            raise OSError(errno.EINVAL, f"{name} is no file")
+            raise OSError(errno.EINVAL, f"{name} is not a file")
         return file
 
     def facts(self, path: str) -> tuple[int, int] | None:

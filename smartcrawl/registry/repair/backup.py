@@ -44,7 +44,7 @@ from smartcrawl.registry.repair.salvage import set_registry_aside
 from smartcrawl.sources.private_files import private_file, private_folder
 
 _AT_ONCE: Final = 2_000  #: database pages, 8 MiB, between two reports
-_NO_BACKUP: Final = "{} is no backup of a registry; name another file"
+_NO_BACKUP: Final = "{} is not a backup of a registry; give another file"
 _BESIDE: Final = ("-wal", "-shm", "-journal")
 #: Columns with the time of something that was done, not of something that is due.
 _TIMES: Final = ("at", "started_at", "ended_at", "created_at", "updated_at", "fired_at", "left_at")
@@ -157,7 +157,7 @@ def prepared_restore(path: Path, file: Path, report: Report) -> Iterator[SqliteC
         RegistryError: ``file`` is no registry, is not sound, or cannot be read.
     """
     if not file.is_file():
-        raise RegistryError(f"there is no backup {file}; name the file that backup wrote")
+        raise RegistryError(f"there is no backup {file}; give a file that backup wrote")
     if path.exists() and file.samefile(path):
         raise RegistryError(f"{file} is the registry itself; name the file that backup wrote")
     work = path.with_name(f".{path.name}.restore-{token_hex(8)}")

@@ -126,8 +126,8 @@ class SharedReader:
         row = self.connection.execute(statement, (self._run,)).fetchone()
         if row is None:
             raise CommitsLostError(
-                f"{COMMITS_LOST}: it does not know run {self._run} any more; the next run asks all"
-                " pages of this one again"
+                f"{COMMITS_LOST}: it does not know run {self._run} any more; the next run "
+                "requests all of its pages again"
             )
         return row[0]
 

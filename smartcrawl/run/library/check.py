@@ -131,7 +131,7 @@ class LibraryCheck:
             lines,
         )
         lines += [
-            f"{path} is missing or damaged: the next download brings it"
+            f"{path} is missing or damaged; the next download fetches it"
             for path in found.again.values()
             if path is not None
         ]

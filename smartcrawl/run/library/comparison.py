@@ -325,7 +325,7 @@ class LibraryComparison:
         for pair in self.disk(rows()):
             detail = details.get(pair.difference, "")
             if pair.key.startswith("/"):  # the address of an item
-                detail = "the next download brings it"
+                detail = "the next download fetches it"
             yield self.found(Place.FILES, pair.difference, pair.key, detail)
 
     def _other_bytes(self, rows: Sequence[LibraryRow]) -> Iterator[LibraryDifference]:

@@ -222,7 +222,7 @@ class EmbeddedItems:
             return f"vector stores take no files of type .{ending}"
         facts = self._folder.facts(path)
         if facts is None:
-            return f"{path} is missing on disk: the next download brings it"
+            return f"{path} is missing on disk; the next download fetches it"
         if self._is_list and facts[1] != row.last_modified:
             return f"{path} is to be processed again"
         return None
@@ -253,7 +253,7 @@ class EmbeddedItems:
 
     def _download_again(self, row: LibraryRow, why: str) -> None:
         """Let the next download bring a file, unless one is at it now."""
-        self._skip(row, f"{row.path} {why}: the next download brings it")
+        self._skip(row, f"{row.path} {why}; the next download fetches it")
         if self._is_dry or row.path in self._shelf.paths_under_way(self._connection):
             return
         with transaction(self._connection):

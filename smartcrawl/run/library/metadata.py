@@ -158,8 +158,8 @@ class LibraryMetadata:
             except (OSError, ValueError) as error:
                 why = (error.strerror if isinstance(error, OSError) else None) or str(error)
                 raise SourceError(
-                    f"{path} cannot be read ({why}): nothing was removed; embed {source.name},"
-                    " which writes it anew"
+                    f"{path} cannot be read ({why}): nothing was removed; embed "
+                    f"{source.name}, which writes it again"
                 ) from error
         return mapped
 

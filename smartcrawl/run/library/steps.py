@@ -189,7 +189,7 @@ class LibraryStep:
             self._folder.write(path, body, row.last_modified)
         except FileNotFoundError:
             result.skipped += 1
-            result.reasons.append(f"{original} is missing: skipped, the next download brings it")
+            result.reasons.append(f"{original} is missing: skipped, the next download fetches it")
             return ProcessedRow(row, None, None)
         except (LookupError, OSError, ValueError) as error:
             result.failed += 1

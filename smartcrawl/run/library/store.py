@@ -114,8 +114,8 @@ def _made(domain: Domain, server: VectorStoreOptions, database: Database) -> str
                 store = patience.ask(_request(api, name, domain.domain_id, intent, is_new=is_new))
             except (AbsentError, RefusedError) as error:
                 raise PushError(
-                    f"{server.destination} makes no vector store '{name}' ({error}): set"
-                    f" vector_store_id in {domain.path} to one that is there"
+                    f"{server.destination} does not create the vector store '{name}' "
+                    f"({error}): set vector_store_id in {domain.path} to an existing one"
                 ) from None
             note_domain_store_row(connection, domain.domain_id, server.url, store)
         write_sharepoint_domain_store_id(domain.path, store)

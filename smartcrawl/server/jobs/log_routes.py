@@ -99,7 +99,7 @@ class _Logs:
         elif run.host is not None and run.host != Process.this().host:
             place = f"the log is on the machine {redacted_line(run.host)}: ask the server there"
         elif run.stage is RunStage.WAITING:
-            place = "the run has not begun"
+            place = "the run has not started"
         else:
             place = "the log is not on this machine any more"
         return api_not_found("The log is not here", reason=place)

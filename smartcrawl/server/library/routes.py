@@ -250,8 +250,8 @@ class _Libraries:
                 raise JobError(
                     CONFLICT,
                     field="domain_id",
-                    reason=f"{source.name} is being crawled by another process: ask again when it"
-                    " has ended",
+                    reason=f"{source.name} is being crawled by another process: try again when "
+                    "it has ended",
                 )
 
 

@@ -196,7 +196,7 @@ async def library_job_parts(
 
 def _goes_on(job: LibraryJob) -> dict[str, Any]:
     """Return the result of a stream that ends before its job does."""
-    return job.final() | {"reason": f"the server ends, and the job {job.id} goes on without it"}
+    return job.final() | {"reason": f"the server is ending; job {job.id} continues without it"}
 
 
 class LibraryJobResponse(StreamingResponse):

@@ -114,8 +114,8 @@ def _text(answer: WebAnswer) -> bytes:
     """Return the body of an answer in UTF-8."""
     coding = answer.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
-        raise WebError("it is compressed, though that was not asked for")
+        raise WebError("it is compressed, although no compression was requested")
     body = robots_txt_as_utf8(answer.body)
     if b"\0" in body:
-        raise WebError("it is no text")
+        raise WebError("it is not text")
     return body

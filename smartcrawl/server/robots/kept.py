@@ -52,7 +52,7 @@ class RobotsCache:
         task = self._pending.get(host)
         if task is None:
             if len(self._pending) >= AT_ONCE:
-                raise api_unavailable(f"{AT_ONCE} robots.txt are being downloaded: ask again later")
+                raise api_unavailable(f"{AT_ONCE} robots.txt are being downloaded: try again later")
             task = asyncio.ensure_future(self._downloaded(host))
             self._pending[host] = task
             task.add_done_callback(lambda _: self._pending.pop(host, None))

@@ -134,7 +134,7 @@ def _repository(path: str, given: str) -> tuple[str, str, str]:
     word, *place = rest
     if word not in _PLACES or not place:
         raise ValueError(
-            f"is {given}, a page of GitHub that is no folder of a repository: it takes {_EXAMPLE}"
+            f"is {given}, a page of GitHub that is not a folder of a repository: write {_EXAMPLE}"
         )
     if not is_repository_path("/".join(place)):
         raise ValueError(

@@ -50,7 +50,7 @@ def github_token() -> str | None:
     token = os.environ.get(VARIABLE, "").strip()
     if token and not _IS_TOKEN(token):
         raise SettingError(
-            f"{VARIABLE} has spaces or other characters that no token has: copy it anew"
+            f"{VARIABLE} has spaces or other characters that tokens never have: copy it again"
         )
     return token or None
 
@@ -201,7 +201,7 @@ class GithubApi:
                 url, headers, most=most, seconds=self._timeout, retries=self._retries
             )
         except CertificateError as error:
-            why = f"the certificate of {host} is refused {_certificate(error)}"
+            why = f"the certificate of {host} was refused {_certificate(error)}"
         except RefusedHostError as error:
             remedy = connection_remedy(str(error), host)
             why = f"{host}: {error}{f': {remedy}' if remedy else ''}"
@@ -223,7 +223,7 @@ def _certificate(error: CertificateError) -> str:
     """Return why a certificate is refused, and the remedy."""
     why = error.reason
     if error.code in _UNKNOWN_AUTHORITY:
-        return f"({why}): name the certificate of its authority with ca_file (CA_FILE)"
+        return f"({why}): give the certificate of its authority with ca_file (CA_FILE)"
     return (
         f"({why}): renew or correct the certificate at the server, or accept any certificate with"
         " verify_certificates = false (VERIFY_CERTIFICATES=0)"

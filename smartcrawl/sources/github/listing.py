@@ -151,8 +151,9 @@ class RepositoryListing:
         repository = commit.repository or self._address.repository
         if repository.lower() != self._address.repository.lower():
             self.notes.append(
-                f"{self._address.repository} is {repository} now: its address still works; the"
-                " pages keep their addresses until that of the source is changed"
+                f"{self._address.repository} was renamed to {repository}. The old address "
+                "still works; the pages keep their addresses until you change that of "
+                "the source"
             )
         listed = ListedCommit(repository, ref, folder, commit.sha, answer.headers.get("etag"))
         known = self._known

@@ -373,7 +373,7 @@ class _OtherFiles:
     def _info(self, path: str, key: str) -> StoredFile:
         info = self._store.ask("info", path)
         if info["type"] != "file":
-            raise FileNotFoundError(f"{path} is no file")
+            raise FileNotFoundError(f"{path} is not a file")
         return _described(key, info)
 
 

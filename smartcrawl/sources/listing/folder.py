@@ -65,12 +65,12 @@ def open_listed_file(name: str, parent: int) -> int:
     """
     before = os.stat(name, dir_fd=parent, follow_symlinks=False)
     if not stat.S_ISREG(before.st_mode):  # to open a device may already do something
-        raise FileNotFoundError(errno.ENOENT, "it is no regular file")
+        raise FileNotFoundError(errno.ENOENT, "it is not a regular file")
     opened = os.open(name, _FILE, dir_fd=parent)
     if stat.S_ISREG(os.fstat(opened).st_mode):
         return opened
     os.close(opened)
-    raise FileNotFoundError(errno.ENOENT, "it is no regular file")
+    raise FileNotFoundError(errno.ENOENT, "it is not a regular file")
 
 
 def path_inside_listing(path: str, root: str) -> str | None:

@@ -85,8 +85,9 @@ def _azure_place(url: str, scheme: str, host: str, path: str) -> StorePlace:
     container, _, key = path.partition("/")
     if account is None or not container:
         raise SettingError(
-            f"{SETTING} is {redacted_line(url)!r}: a web address is no store, unless it names a"
-            " container as in https://ACCOUNT.blob.core.windows.net/CONTAINER; crawl it as a site"
+            f"{SETTING} is {redacted_line(url)!r}: a web address is not a store, unless "
+            "it names a container as in https://ACCOUNT.blob.core.windows.net/CONTAINER; "
+            "crawl it as a site"
         )
     return StorePlace("abfs", container, _unquoted(key), f"{scheme}://{host}/{container}", account)
 

@@ -186,7 +186,7 @@ def _parent(root: str, relative: str, follow_symlinks: bool) -> Iterator[tuple[i
     path = os.path.join(root, relative)
     names = relative.split("/")
     if "\0" in relative or not {"", ".", ".."}.isdisjoint(names):
-        raise PermissionError(errno.EACCES, "it is no path below the root", path)
+        raise PermissionError(errno.EACCES, "it is not a path below the root", path)
     try:
         top = open_listing_root(root)
     except OSError as error:

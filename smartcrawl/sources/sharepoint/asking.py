@@ -92,7 +92,7 @@ def _remedy(answer: LibraryAnswer) -> str:
         return f"it redirects to {target}: check site_url"
     match answer.status:
         case 400:
-            return "the request is refused: check filter"
+            return "the request was refused: check filter"
         case 401 if _says(answer, _APP_ONLY):
             return (
                 "the REST API takes certificates only: set SHAREPOINT_CERTIFICATE, or"
@@ -100,8 +100,8 @@ def _remedy(answer: LibraryAnswer) -> str:
             )
         case 401:
             return (
-                "the token is refused: check SHAREPOINT_TENANT, and grant the app a permission for"
-                " applications such as Sites.Selected or Sites.Read.All"
+                "the token was refused: check SHAREPOINT_TENANT, and grant the app a "
+                "permission for applications such as Sites.Selected or Sites.Read.All"
             )
         case 403:
             return (

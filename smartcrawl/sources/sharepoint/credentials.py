@@ -105,7 +105,9 @@ def _check(key: Any, certificate: Any, name: str, now: float) -> None:
     if key.public_key() != certificate.public_key():
         raise SettingError(f"{name}, whose private key is not that of its certificate: {_TAKES}")
     if not isinstance(key, rsa.RSAPrivateKey):
-        raise SettingError(f"{name}, whose key is no RSA key: make a certificate with an RSA key")
+        raise SettingError(
+            f"{name}, whose key is not an RSA key: make a certificate with an RSA key"
+        )
     time = datetime.fromtimestamp(now, UTC)
     if time > certificate.not_valid_after_utc:
         raise SettingError(

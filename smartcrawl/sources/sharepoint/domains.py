@@ -215,7 +215,7 @@ def _content(storage: Path, domain_id: str, path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise SourceError(f"{path} is nested too deep: write an object as in the manual") from error
     except ValueError as error:
-        raise SourceError(f"{path} is no JSON ({error}): correct it there") from error
+        raise SourceError(f"{path} is not valid JSON ({error}): correct it there") from error
     if not isinstance(content, _Pairs):
         raise SourceError(
             f"{path} has {sharepoint_json_type(content)} at its top: it takes an object, as in"

@@ -123,7 +123,7 @@ class GraphApi:
         """
         if not is_secure_or_loopback_url(location):
             shown = sharepoint_words(location.partition("?")[0])
-            raise LibraryRefusedError(f"the download is at {shown}, which is no https address")
+            raise LibraryRefusedError(f"the download is at {shown}, which is not an https address")
         return LibraryRequest(location, most=request.most)
 
     def _address(self, item: LibraryItem) -> str:

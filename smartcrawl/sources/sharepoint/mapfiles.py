@@ -520,7 +520,7 @@ def _files_map_row(cells: list[str]) -> FilesMapRow:
         raise ValueError("sharepoint_unique_file_id is empty")
     path = text["file_relative_path"]
     if path and path_of_sharepoint_map(path) is None:
-        raise ValueError("file_relative_path is no path below the storage")
+        raise ValueError("file_relative_path is not a path below the storage")
     return FilesMapRow(**{**text, **numbers})  # type: ignore[arg-type]
 
 

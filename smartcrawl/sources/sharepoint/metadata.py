@@ -152,9 +152,9 @@ def read_sharepoint_metadata(path: Path) -> ReadMetadata:
     try:
         entries = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        return ReadMetadata([], damage=f"it is no JSON: {str(error)[:200]}")
+        return ReadMetadata([], damage=f"it is not valid JSON: {str(error)[:200]}")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        return ReadMetadata([], damage="it is no array of objects")
+        return ReadMetadata([], damage="it is not an array of objects")
     return ReadMetadata(entries)
 
 
@@ -183,7 +183,7 @@ def write_sharepoint_metadata(path: Path, entries: Sequence[Entry]) -> None:
 
 _BLOCK: Final = 1 << 16  #: characters that are read at once
 _SPACE: Final = re.compile(r"[ \t\n\r]*+").match
-_NO_ARRAY: Final = "it is no array of objects"
+_NO_ARRAY: Final = "it is not an array of objects"
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -207,13 +207,15 @@ def streamed_sharepoint_metadata(path: Path) -> Iterator[Entry]:
             yield entry
             separator = text.next_character()
             if separator not in (",", "]"):
-                raise ValueError(f"it is no JSON: {separator or 'its end'!r} instead of a comma")
+                raise ValueError(
+                    f"it is not valid JSON: {separator or 'its end'!r} instead of a comma"
+                )
             is_ended = separator == "]"
             if not is_ended:
                 text.skip()
         text.skip()
         if text.next_character():
-            raise ValueError("it is no JSON: more follows its array")
+            raise ValueError("it is not valid JSON: more follows its array")
 
 
 class _Window:
@@ -250,10 +252,10 @@ class _Window:
             try:
                 value, self._place = _DECODER.raw_decode(self._text, self._place)
             except RecursionError as error:
-                raise ValueError(f"it is no JSON: {error}") from error
+                raise ValueError(f"it is not valid JSON: {error}") from error
             except ValueError as error:
                 if not self._reads_more():
-                    raise ValueError(f"it is no JSON: {str(error)[:200]}") from error
+                    raise ValueError(f"it is not valid JSON: {str(error)[:200]}") from error
             else:
                 return value
 

@@ -66,7 +66,7 @@ class PageWalk:
             origin, path = library_origin(url), _path(url)
         except ValueError as error:
             raise LibraryRefusedError(
-                f"the link to page {self.page + 1} is no URL; crawl again later"
+                f"the link to page {self.page + 1} is not a URL; crawl again later"
             ) from error
         if origin != self._origin:
             raise LibraryRefusedError(

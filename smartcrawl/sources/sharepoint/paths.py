@@ -54,7 +54,7 @@ def sharepoint_path_problem(path: str) -> str | None:
     if "\\" in path:
         return "its path has a backslash"
     if not _is_unicode(path):
-        return "its path is no valid Unicode"
+        return "its path is not valid Unicode"
     for name in path.split("/"):
         if name in ("", ".", ".."):
             return f"a part of its path is {name!r}" if name else "a part of its path is empty"
@@ -172,7 +172,7 @@ def get_failed_local_path(
     """
     problem = sharepoint_path_problem(unique_id)
     if problem is not None or "/" in unique_id or len(unique_id) > LONGEST_NAME // 4:
-        raise LibraryPathError(f"its unique id cannot be a name: {problem or 'it is no GUID'}")
+        raise LibraryPathError(f"its unique id cannot be a name: {problem or 'it is not a GUID'}")
     folder = _CONFIG.PERSISTENT_STORAGE_PATH_FAILED_SUBFOLDER
     return f"{source_path(domain_id, source_type, source_id)}/{folder}/{unique_id}{_NOTE}"
 

@@ -48,7 +48,7 @@ def _number(value: object) -> object:
 def _microseconds(value: object) -> object:
     """Return a time with an offset as Unix microseconds."""
     if not isinstance(value, str):
-        raise ValueError("it is no time")  # pydantic reports this kind
+        raise ValueError("it is not a time")  # pydantic reports this kind
     found = datetime.fromisoformat(value)
     if found.tzinfo is None:
         raise ValueError("it is a time without an offset")
@@ -246,15 +246,15 @@ def sharepoint_json(body: bytes) -> dict[str, Any]:
     """
     if _HTML.match(body):
         raise PayloadError(
-            "it is HTML instead of JSON: check the address, and whether a proxy or a sign-in"
-            " answers in its place"
+            "it is HTML instead of JSON: check the address, and whether a proxy or a "
+            "sign-in page responds instead"
         )
     try:
         found = from_json(body, allow_inf_nan=False)
     except ValueError as error:
-        raise PayloadError(f"it is no whole JSON ({sharepoint_words(str(error))})") from error
+        raise PayloadError(f"it is not complete JSON ({sharepoint_words(str(error))})") from error
     if not isinstance(found, dict):
-        raise PayloadError("it is no object of JSON")
+        raise PayloadError("it is not a JSON object")
     return found
 
 
@@ -271,7 +271,7 @@ def library_page(body: bytes) -> AnswerPage:
     following = found.get("@odata.nextLink", found.get("odata.nextLink"))
     delta = found.get("@odata.deltaLink")
     if not isinstance(following, str | None) or not isinstance(delta, str | None):
-        raise PayloadError("its link to the next page is no text")
+        raise PayloadError("its link to the next page is not a text")
     return AnswerPage(items, following, delta)
 
 

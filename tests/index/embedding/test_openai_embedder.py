@@ -589,10 +589,10 @@ def test_a_request_that_is_too_large_is_divided(server: EmbeddingsServer, clock:
         ([1.0, 2.0], "its vector has 2 numbers instead of 4"),
         ([1.0, 2.0, 3.0, 4.0, 5.0], "its vector has 5 numbers instead of 4"),
         ([], "its vector has 0 numbers instead of 4"),
-        (["1", "2", "3", "4"], "its vector is no list of numbers"),
-        ([True, False, True, False], "its vector is no list of numbers"),
-        ("AACAPwAAAEA=", "its vector is no list of numbers"),
-        (None, "its vector is no list of numbers"),
+        (["1", "2", "3", "4"], "its vector is not a list of numbers"),
+        ([True, False, True, False], "its vector is not a list of numbers"),
+        ("AACAPwAAAEA=", "its vector is not a list of numbers"),
+        (None, "its vector is not a list of numbers"),
     ],
 )
 def test_a_wrong_vector_is_a_failure_of_its_text_alone(
@@ -728,7 +728,7 @@ def test_a_first_vector_that_is_none_does_not_name_a_dimension(
     server.replies = [Reply(embeddings(["one"], [None]))]
 
     assert embedder(server, clock).embed(["one"]) == [
-        RefusedText("its vector is no list of numbers", lasting=False)
+        RefusedText("its vector is not a list of numbers", lasting=False)
     ]
 
 
@@ -889,7 +889,7 @@ def test_openai_needs_a_key_and_a_key_has_no_spaces(server: EmbeddingsServer):
     with pytest.raises(SettingError, match="has no OPENAI_API_KEY: set it to a key"):
         OpenAIEmbedder.open(theirs, {"OPENAI_API_KEY": " "})
     for wrong in ("sk-geheim 1", "sk-geheim\r\nHost: evil.example", "sk-gehëim"):
-        with pytest.raises(SettingError, match="copy it anew") as caught:
+        with pytest.raises(SettingError, match="copy it again") as caught:
             OpenAIEmbedder.open(options(server), {"OPENAI_API_KEY": wrong})
         assert "geh" not in str(caught.value)
     OpenAIEmbedder.open(theirs, {"OPENAI_API_KEY": KEY}).close()

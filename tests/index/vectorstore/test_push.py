@@ -123,7 +123,7 @@ def test_a_failed_file_is_removed_told_and_tried_again(place: Place):
 
         [(url, why)] = pushed.failed
         assert url == "http://docs.example/1"
-        assert why == "the store could not embed it: cannot be parsed; its former version stays"
+        assert why == "the store could not embed it: cannot be parsed; its old version stays"
         assert len(place.server.uploads) == 5
         assert place.server.texts() == former
         assert (pushed.uploaded, pushed.is_whole) == (1, False)
@@ -206,7 +206,7 @@ def test_a_file_that_stays_in_progress_ends_the_wait_and_is_taken_up_next_time(p
     assert 590 < place.clock.now <= 600
     assert sorted(pushed.in_progress) == sorted(place.expected)
     assert pushed.error is not None
-    assert "embedded no file for 600 s" in pushed.error
+    assert "not embedded any file for 600 s" in pushed.error
     assert pushed.failed == []
     assert len(place.server.uploads) == 5  # none was removed
     for entry in place.server.stores[STORE].values():
@@ -372,7 +372,7 @@ def test_an_outage_is_waited_for_within_its_bound(place: Place):
     pushed = place.push()
 
     assert pushed.error is not None
-    assert "takes no files now (503, busy)" in pushed.error
+    assert "accepts no files now (503, busy)" in pushed.error
     assert place.clock.now <= place.away
     assert place.clock.waits[:5] == [1, 2, 4, 8, 16]
 
@@ -653,7 +653,7 @@ def test_the_end_of_the_process_ends_a_push_between_two_requests(place: Place):
     pushed = place.push(is_ending=lambda: len(place.server.asked) >= 6)
 
     assert pushed.error is not None
-    assert "the process ends" in pushed.error
+    assert "the process is ending" in pushed.error
     assert len(place.server.asked) == 6
     assert place.push().is_whole
     place.check()

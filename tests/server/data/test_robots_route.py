@@ -232,7 +232,7 @@ BOMB = gzip.compress(b"\0" * 10_000_000)
         pytest.param(plain(HUGE), "more than 512,000 bytes", id="huge"),
         pytest.param(CHUNKED + b"f4240\r\n" + HUGE, "more than 512,000 bytes", id="huge chunk"),
         pytest.param(plain(BOMB, "Content-Encoding: gzip"), "it is compressed", id="bomb"),
-        pytest.param(plain(b"\x7fELF\0\0\x01"), "it is no text", id="binary"),
+        pytest.param(plain(b"\x7fELF\0\0\x01"), "it is not text", id="binary"),
         pytest.param(b"\0\1\2\3\r\n\r\n", "a broken answer", id="no HTTP"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", "a broken", id="length"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nUser", "cut off", id="cut"),
@@ -394,5 +394,5 @@ def test_certificates_are_verified(library: Library, tmp_path: Path, trusted: st
         assert answer.status_code == 200, answer.text
         assert answer.json()["rules"]["sitemaps"][1] == f"https://{origin.host}/more.xml"
     else:
-        assert "the certificate is refused" in reason(answer)
+        assert "the certificate was refused" in reason(answer)
         assert origin.asked == []

@@ -106,7 +106,7 @@ def test_its_query_is_read_strictly(api: Api, query: str):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ("UPDATE job_run SET state = 'waiting'", "the run has not begun"),
+        ("UPDATE job_run SET state = 'waiting'", "the run has not started"),
         ("UPDATE job_run SET state = 'running'", "the log is not on this machine any more"),
         (
             "INSERT INTO process (kind, id, host) SELECT 'crawl', id, 'far.example' FROM job_run",

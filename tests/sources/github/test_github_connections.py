@@ -110,7 +110,7 @@ _RENEW_IT = "renew or correct the certificate at the server, or accept any certi
 def test_a_wrong_certificate_is_refused_with_the_remedy_that_fits(peer, secure, spoil, why, remedy):
     secure.show(spoil(secure))
     said = refusal(api(peer.api, tls=trusting(secure.ca_file), token=SECRET))
-    assert said.startswith("the certificate of 127.0.0.1 is refused (")
+    assert said.startswith("the certificate of 127.0.0.1 was refused (")
     assert why in said
     assert remedy in said
     assert peer.log == []
@@ -194,7 +194,7 @@ def test_a_host_that_is_an_address_of_ipv6_is_reached_through_the_proxy(peer, tm
         assert read(api(peer.api, tls=tls, proxy=way(proxy), guard=guard)) == 200
         secure.show(made("github", hosts=("::2",), issuer=secure.authority))
         said = refusal(api(peer.api, tls=tls, proxy=way(proxy), guard=guard))
-    assert "the certificate of ::1 is refused (IP address mismatch" in said
+    assert "the certificate of ::1 was refused (IP address mismatch" in said
     plain, *tunnels = [(asked.method, asked.target, asked.headers["host"]) for asked in proxy.log]
     assert plain == ("GET", f"http://[::1]/api/v3{PATH}", "[::1]")
     assert tunnels == [("CONNECT", "[::1]:443", "[::1]:443")] * 2
@@ -241,7 +241,7 @@ def test_the_proxy_is_that_of_pages_of_the_web():
     assert chosen_for("http://api.example/v3", HTTP_PROXY="proxy.example:80") == Proxy(
         "proxy.example", 80
     )
-    with pytest.raises(SettingError, match=r"https_proxy .* name a proxy by http://") as error:
+    with pytest.raises(SettingError, match=r"https_proxy .* write http://") as error:
         chosen_for(api_url, https_proxy="https://user:p%40ss@proxy.example")
     assert "ss@" not in str(error.value)
 

@@ -34,7 +34,7 @@ WIKI = f"{WEB}/wiki"
         ("https://github.com/octo/other/wiki", "not in the wiki"),
         ("https://evil.example/octo/docs/wiki", "not in the wiki"),
         ("not an address", "not in the wiki"),
-        (f"{WIKI}/{'a' * 2100}", "no http(s) URL"),
+        (f"{WIKI}/{'a' * 2100}", "not an http(s) URL"),
     ],
 )
 def test_a_wiki_has_its_pages_and_neither_functions_nor_old_versions(url: str, refusal: str | None):

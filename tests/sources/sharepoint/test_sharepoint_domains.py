@@ -238,8 +238,8 @@ def test_an_id_is_used_once_in_all_kinds(storage, kind):
     [
         (b"\xef\xbb\xbf{}", "begins with a byte order mark, which JSON does not have: save it as"),
         ('{"name": "ü"}'.encode("latin-1"), "is not UTF-8"),
-        (b"", "is no JSON"),
-        (b'{"name": ', "is no JSON"),
+        (b"", "is not valid JSON"),
+        (b'{"name": ', "is not valid JSON"),
         (b"[]", "has a list at its top: it takes an object"),
         (b"null", "has null at its top: it takes an object"),
         (b"[" * 200_000, "is nested too deep"),

@@ -313,8 +313,8 @@ def damaged(path, column, value):
         ),
         ("downloaded_utc", "", "downloaded_timestamp is another time than downloaded_utc"),
         ("downloaded_timestamp", "0", "downloaded_timestamp is another time than downloaded_utc"),
-        ("file_relative_path", "..\\x", "file_relative_path is no path below the storage"),
-        ("file_relative_path", "/etc/passwd", "file_relative_path is no path below the storage"),
+        ("file_relative_path", "..\\x", "file_relative_path is not a path below the storage"),
+        ("file_relative_path", "/etc/passwd", "file_relative_path is not a path below the storage"),
     ],
 )  # fmt: skip
 def test_an_edited_cell_damages_its_row(path, column, value, reason):

@@ -184,12 +184,12 @@ def test_a_byte_order_mark_is_no_damage(tmp_path):
 @pytest.mark.parametrize(
     ("data", "damage"),
     [
-        (b"", "no JSON"),
-        (b'[{"a": 1}', "no JSON"),
-        (b'[{"a": "\xff"}]', "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        (b'{"a": 1}', "no array of objects"),
-        (b'[{"a": 1}, 5]', "no array of objects"),
+        (b"", "not valid JSON"),
+        (b'[{"a": 1}', "not valid JSON"),
+        (b'[{"a": "\xff"}]', "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b'{"a": 1}', "not an array of objects"),
+        (b'[{"a": 1}, 5]', "not an array of objects"),
     ],
 )
 def test_a_damaged_file_says_why(tmp_path, data, damage):

@@ -67,7 +67,7 @@ REFUSED = [
     ("a\0b", "its path has a NUL character"),
     ("a\\b", "its path has a backslash"),
     ("..\\x", "its path has a backslash"),
-    ("\ud800", "its path is no valid Unicode"),
+    ("\ud800", "its path is not valid Unicode"),
 ]
 
 

@@ -27,7 +27,7 @@ TASKS = LibraryScope(HOST, "/sites/a", SourceType.LISTS, "Tasks")
         (FILES, f"{ROOT}/a/../x.md", "a part of its path is '..'"),
         (FILES, f"{ROOT}/a%5Cx.md", "its path has a backslash"),
         (FILES, f"{ROOT}/a%00x.md", "its path has a NUL character"),
-        (FILES, f"{ROOT}/a%FFx.md", "its path is no valid Unicode"),
+        (FILES, f"{ROOT}/a%FFx.md", "its path is not valid Unicode"),
         (FILES, ROOT, f"it is not below {ROOT}"),
         (FILES, f"{ROOT}2/Q1.docx", f"it is not below {ROOT}"),
         (FILES, f"{ROOT}/Q1.docx?web=1", f"it is not below {ROOT}"),

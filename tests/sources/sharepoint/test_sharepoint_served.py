@@ -418,7 +418,7 @@ def test_a_token_that_stays_refused_is_a_problem(sharepoint, begin, library, api
 
     found = begin(api)
 
-    assert "the token is refused" in found.listing.problems[0]
+    assert "the token was refused" in found.listing.problems[0]
     assert len(sharepoint.asked(api)) == 2
 
 
