@@ -207,7 +207,7 @@ def _check_replaceable_file(path: Path) -> None:
     if not path.exists():
         return
     if not path.is_file():
-        raise PlaceError(f"cannot write {path}: it is no file; name a new file")
+        raise PlaceError(f"cannot write {path}: it is not a file; name a new file")
     with path.open("rb") as file:
         line = file.readline(_LONGEST)
     if line and not is_exported_line(line):
