@@ -89,7 +89,7 @@ def test_the_second_run_of_a_schedule_asks_conditionally(deployment: SimpleNames
     ]
     assert deployment.crawl.hits("lamps") == ["/notes.md"]
     assert f"INFO: Run {runs[1]['run']} of {source}: complete" in first_log
-    assert "Nothing changed: all 3 pages answered 304" in second_log
+    assert "Nothing changed: all 3 pages returned 304" in second_log
     assert not list(deployment.server.folder.rglob("registry.db"))
 
 

@@ -140,7 +140,7 @@ def _limit(value: str) -> int:
 def _offset(value: str) -> int:
     offset = given_number(value)
     if offset is None or offset > MOST_PROPOSED:
-        raise ArgumentTypeError(f"{value!r} is no whole number from 0 to {MOST_PROPOSED:,}")
+        raise ArgumentTypeError(f"{value!r} is not a whole number from 0 to {MOST_PROPOSED:,}")
     return offset
 
 

@@ -61,7 +61,7 @@ def add_simulate_command_options(parser: ArgumentParser) -> None:
 def _days(value: str) -> int:
     days = given_number(value)
     if days is None or not 1 <= days <= _MOST_DAYS:
-        raise ArgumentTypeError(f"{value!r} is no whole number of days from 1 to {_MOST_DAYS}")
+        raise ArgumentTypeError(f"{value!r} is not a whole number of days from 1 to {_MOST_DAYS}")
     return days
 
 

@@ -69,7 +69,7 @@ def _scrapyd_url(settings: Mapping[str, Any]) -> str:
         is_url = is_plain = False
     if value and not (is_url and is_plain and value.isprintable() and " " not in value):
         raise SettingError(
-            "SCRAPYD_URL is no address of a scrapyd: it takes one such as"
+            "SCRAPYD_URL is not the address of a scrapyd: it takes one such as"
             " http://NAME:PASSWORD@localhost:6800/, with the name and the password"
             " percent-encoded, or nothing for processes of this machine"
         )

@@ -132,10 +132,11 @@ def _edits(lines: list[str], name: str, line: str | None) -> Iterator[str]:
 
 def _comment(lines: list[str]) -> str:
     """Return the comment behind an old value of one line, with the spaces before it."""
-    for found in re.finditer(r"[ \t]*#", lines[0]) if len(lines) == 1 else ():
+    for found in re.finditer("#", lines[0]) if len(lines) == 1 else ():
         with suppress(tomllib.TOMLDecodeError):
-            tomllib.loads(lines[0][: found.start()])
-            return lines[0][found.start() :].rstrip("\r\n")
+            before = lines[0][: found.start()]
+            tomllib.loads(before)
+            return lines[0][len(before.rstrip(" \t")) :].rstrip("\r\n")
     return ""
 
 

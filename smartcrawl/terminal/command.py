@@ -313,7 +313,7 @@ def count_argument(value: str) -> int:
     number = given_number(value)
     if number is None or not 1 <= number <= MOST_NUMBER:
         bounds = given_number_bounds(1, beyond=bool(number))
-        raise ArgumentTypeError(f"{value!r} is no whole number {bounds}")
+        raise ArgumentTypeError(f"{value!r} is not a whole number {bounds}")
     return number
 
 

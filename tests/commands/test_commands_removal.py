@@ -879,8 +879,8 @@ def test_what_only_reads_does_not_wait(orphaned: World, command):
     [
         (["orphans", "--max", "3"], "--max needs --purge or --approve RUN"),
         (["orphans", "--purge", "--approve", "2"], "give --purge or --approve RUN, not both"),
-        (["orphans", "--purge", "--max", "0"], "'0' is no whole number of at least 1"),
-        (["orphans", "--approve", "x"], "'x' is no whole number of at least 1"),
+        (["orphans", "--purge", "--max", "0"], "'0' is not a whole number of at least 1"),
+        (["orphans", "--approve", "x"], "'x' is not a whole number of at least 1"),
         (["orphans", "docs"], "to name a source: --source docs"),
         (["deltamerge", "--max", "3"], "--max needs -D"),
         (["undo"], "it takes one run, such as: scrapy undo 7"),
@@ -896,14 +896,14 @@ def test_what_only_reads_does_not_wait(orphaned: World, command):
             "99' is not a whole number from 1 to 100000000000",
         ),
         (["plan", "--limit", "9" * 20], "99' is not a whole number from 1 to 100000000000"),
-        (["plan", "--simulate", "9" * 5_000], "99' is no whole number of days from 1 to 3650"),
+        (["plan", "--simulate", "9" * 5_000], "99' is not a whole number of days from 1 to 3650"),
         (["search", "words", "--limit", "9" * 5_000], "99' is not a whole number from 1 to 1000"),
         (["undo", "last"], "'last' is not the number of a run; see scrapy runs"),
         (["forget"], "nothing given to forget"),
         (["forget", "a", "b"], "it takes one URL"),
         (["forget", f"{SITE}/a", "--max", "1"], "--max needs --source, and no URL"),
         (["why"], "it takes one URL"),
-        (["plan", "--limit", "many"], "'many' is no whole number of at least 1"),
+        (["plan", "--limit", "many"], "'many' is not a whole number of at least 1"),
     ],
 )
 def test_a_wrong_command_line_is_answered_with_what_is_right(orphaned: World, args, told):
@@ -1005,7 +1005,7 @@ def test_runs_are_limited_and_say_the_zone_of_their_times(orphaned: World):
 
     assert orphaned.json("runs", "--limit", "1") == every[:1] != every
     assert "started (UTC)" in orphaned.run("runs").out.splitlines()[0]
-    assert "no whole number of at least 1" in orphaned.run("runs", "--limit", "0", expect=2).err
+    assert "not a whole number of at least 1" in orphaned.run("runs", "--limit", "0", expect=2).err
 
 
 def test_why_of_an_indexed_page(orphaned: World):

@@ -160,7 +160,7 @@ def test_a_number_is_checked_before_the_crawl(capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit):
         words("docs", "--max-pages", "many")
 
-    assert "'many' is no whole number of at least 1" in capsys.readouterr().err
+    assert "'many' is not a whole number of at least 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--max-pages", "--lost-threshold"])

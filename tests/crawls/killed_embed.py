@@ -3,14 +3,14 @@
 import os
 
 from smartcrawl.index.vectorstore.api import VectorStoreApi
-from smartcrawl.run import domain_store, embedded_items
+from smartcrawl.run.library import embedded_items, store
 from smartcrawl.run.library.maps import LibraryMaps
 from tests.commands.killed_push import observed
 
 if "PLACES" in os.environ:  # pytest imports every module for its doctests
     for _owner, _names in (
         (VectorStoreApi, ("create_store", "store_of")),
-        (domain_store, ("write_sharepoint_domain_store_id", "note_domain_store_row")),
+        (store, ("write_sharepoint_domain_store_id", "note_domain_store_row")),
         (embedded_items, ("store_embed_failure_row", "move_library_row")),
         (LibraryMaps, ("write_vectorstore_map",)),
     ):

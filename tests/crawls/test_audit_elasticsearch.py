@@ -338,14 +338,14 @@ def test_elasticsearch_audit_takes_over_an_index_of_others_only_when_told(
 
 
 REFUSING = """
-from smartcrawl.index.elasticsearch import pages
-entry = pages._entry
+from smartcrawl.index.elasticsearch import sink
+entry = sink._entry
 def refused(page, number):
     told = entry(page, number)
     if page.mark is not None and page.url.endswith("/a"):
         told.document["lastChanged"] = "never"
     return told
-pages._entry = refused
+sink._entry = refused
 """
 
 

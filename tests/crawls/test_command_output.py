@@ -62,7 +62,7 @@ COMMANDS = [
 
 
 #: Scrapy's own, for which spiders open no run.
-SCRAPYS = ("fetch", "list", "parse", "shell", "view")
+SCRAPYS = ("fetch", "list", "parse", "settings", "shell", "view")
 
 
 def test_every_command_is_here():

@@ -210,14 +210,14 @@ def test_elasticsearch_that_is_down_ends_the_run_and_nothing_is_claimed(
 
 KILL_AFTER_WRITE = """
 import os, signal
-from smartcrawl.index.elasticsearch import pages
-write = pages.ElasticsearchPages.write
+from smartcrawl.index.elasticsearch import sink
+write = sink.ElasticsearchPages.write
 def writing(self, told, number, now):
     found = write(self, told, number, now)
     if any(b"other" in repr(page.chunks).encode() for page in told):
         os.kill(os.getpid(), signal.SIGKILL)
     return found
-pages.ElasticsearchPages.write = writing
+sink.ElasticsearchPages.write = writing
 """
 
 
@@ -242,14 +242,14 @@ def test_elasticsearch_and_registry_agree_after_a_kill_between_both(shop, indexe
 
 
 REFUSING = """
-from smartcrawl.index.elasticsearch import pages
-entry = pages._entry
+from smartcrawl.index.elasticsearch import sink
+entry = sink._entry
 def refused(page, number):
     told = entry(page, number)
     if page.mark is not None and "other" in str(told.document):
         told.document["lastChanged"] = "never"
     return told
-pages._entry = refused
+sink._entry = refused
 """
 
 

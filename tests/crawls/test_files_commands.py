@@ -63,7 +63,7 @@ def test_a_crawl_by_the_name_of_an_undeclared_folder_says_how_to_refresh_it(
     err = smartcrawl(crawl, "crawl", name, expect=1).err
 
     assert f"source '{name}' is known, but not declared in sources.toml" in err
-    again = shlex.split(err.split("to refresh it: smartcrawl ")[1])
+    again = shlex.split(err.split("To refresh it: smartcrawl ")[1])
     assert "3  unchanged" in smartcrawl(crawl, *again).out
     assert "there is no source 'nope'" in smartcrawl(crawl, "crawl", "nope", expect=1).err
 

@@ -117,7 +117,7 @@ def steps(place: Place) -> list[Step]:
             "deleted", lambda at: at.remove("top.md"),
             counts(unchanged=6, redirected=3, deleted=1, removed=1),
             {"badger": []},
-            {"top.md": ["removed, absent: not in the listing", "scrapy undo 10 brings it"]},
+            {"top.md": ["removed, absent: not in the listing", "to bring it back: scrapy undo 10"]},
         ),
         Step(
             "unreadable", write_unreadable,

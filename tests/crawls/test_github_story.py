@@ -195,7 +195,7 @@ def test_a_renamed_repository_is_read_under_its_new_name(story: Story):
     story.docs.commit()
     result = story.run()
     assert story.counts() == {"modified": 1, "unchanged": 4, "requests": 1, "notModified": 4}
-    assert f"{NAME} is octo/manual now" in result.err
+    assert f"{NAME} was renamed to octo/manual" in result.err
     [(status, path)] = story.peer.asked("raw")
     assert (status, path.split("/")[1:3]) == (200, ["octo", "manual"])
 

@@ -143,7 +143,7 @@ KINDS = (
     kind("clock_garbage", "a server whose clock is broken", good("Date: noon"), NEW),
     # 304 and its like in the second run
     kind("other_304", "a 304 with the ETag of another version",
-         _then('ETag: "other"'), NEW, Told("failed", 1216, 'a 304 with the ETag "other"')),
+         _then('ETag: "other"'), NEW, Told("failed", 1216, 'a 304 response with the ETag "other"')),
     kind("coded_304", "a 304 with the ETag of the compressed form",
          _then('ETag: "v1-gzip"'), NEW, NOT_MODIFIED),
     kind("nameless_304", 'a 304 with an ETag of ""', _then('ETag: ""'), NEW, NOT_MODIFIED),

@@ -447,7 +447,7 @@ def test_elasticsearch_index_is_built_anew_beside_the_one_that_is_searched(
         assert [one.key for one in building.scan()] == [new.key]
         assert [hit.url for hit in building.search("words")] == [old.url]
     assert "the rebuild did not finish; to rebuild it" in refusal(elasticsearch.url, prefix, known)
-    assert "did not end" in refusal(elasticsearch.url, prefix, known, Opening.ANY)
+    assert "the rebuild did not finish" in refusal(elasticsearch.url, prefix, known, Opening.ANY)
 
     with opened(elasticsearch.url, prefix, known, Opening.ANEW) as building:
         assert [one.key for one in building.scan()] == [new.key]  # it goes on with what it began

@@ -145,7 +145,8 @@ def test_a_version_that_is_restored_with_its_date_is_found(site: Site, crawl: Cr
 
     page = crawl.pages()["/page"]
     assert (page["lastOutcome"], page["httpStatusCode"]) == ("failed", 1216)
-    assert page["errorMessage"].startswith(f"a 304 with the date {early} to a request with {late}:")
+    dates = f"a 304 response with the date {early} to a request with {late};"
+    assert page["errorMessage"].startswith(dates)
     assert page["lastModifiedReceived"] == late
     assert crawl.stored() == stored
     assert {crawl.outcomes()[path] for path in others} == {"unchanged"}

@@ -118,7 +118,7 @@ def test_a_gone_page_that_was_ordered_is_asked_once(shop: Site, crawl: Crawl):
         (("--url", "http://elsewhere.example/"), 1, "in the scope of no source"),
         (("--url", "{site}/a.zip"), 1, "its sources leave it out"),
         (("--url", "{site}/a.zip"), 1, "files of type .zip are skipped"),
-        (("--id", "url_1"), 1, "is no id"),
+        (("--id", "url_1"), 1, "is not an id"),
         (("--id", "url_" + "a" * 26), 1, "is not known"),
         (("--pattern", "(("), 1, "not a regular expression"),
         (("--pattern", "nowhere"), 0, "no stored page matches"),

@@ -385,7 +385,7 @@ def test_an_unknown_source(docs: World):
 def test_days_are_whole_numbers_from_1_to_3650(docs: World, days: str):
     result = docs.run(f"--simulate={days}", expect=2)
 
-    assert f"{days!r} is no whole number of days from 1 to 3650" in result.err
+    assert f"{days!r} is not a whole number of days from 1 to 3650" in result.err
 
 
 def test_the_longest_time_reaches_back_to_the_first_run(docs: World):

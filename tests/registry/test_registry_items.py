@@ -223,7 +223,7 @@ def test_items_are_found_by_id_and_address_in_every_source(desk: Desk):
         found
     ]
     assert items.item_rows_by_id(desk.connection, "url_" + "a" * 26) == []
-    with pytest.raises(RegistryError, match="is no id"):
+    with pytest.raises(RegistryError, match="is not an id"):
         items.item_rows_by_id(desk.connection, "url_1")
 
 

@@ -552,7 +552,7 @@ def test_an_address_without_a_server_is_away():
     ],
 )
 def test_a_wrong_address_is_refused_without_its_password(url: str):
-    with pytest.raises(SettingError, match="SCRAPYD_URL is not an address of a scrapyd") as raised:
+    with pytest.raises(SettingError, match="SCRAPYD_URL is not the address of a scrapyd") as raised:
         checked(SCRAPYD_URL=url)
     assert "secret" not in str(raised.value)
 

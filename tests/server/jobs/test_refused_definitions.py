@@ -93,4 +93,4 @@ def test_a_job_that_is_refused_today_keeps_no_other_source_from_its_crawl(
 
     assert list(stored_job_rows(office.connection)) == ["new"]
     assert list(load_stored_jobs_and_sources(options(tmp_path), office.connection)) == ["new"]
-    assert "the job old is left out" in caplog.text
+    assert "job old is left out" in caplog.text

@@ -164,7 +164,7 @@ def test_a_server_that_ends_says_that_the_job_goes_on(tmp_path: Path):
         job = Followed(tmp_path, "json")
         await job.next()
         job.job = None
-        assert "jb_1 goes on" in json.loads(await job.rest())["reason"]
+        assert "jb_1 continues" in json.loads(await job.rest())["reason"]
 
     asyncio.run(follow())
 

@@ -305,7 +305,7 @@ def test_a_renamed_repository_is_followed_and_noted(peer, docs):
     assert "HEAD/new.md" in paths(found)
     assert found.commit is not None
     assert found.commit.repository == "octo/manual"
-    assert "octo/docs is octo/manual now" in found.notes[0]
+    assert "octo/docs was renamed to octo/manual" in found.notes[0]
     assert [status for status, _ in peer.asked("api")][2:] == [301, 200, 200]
 
 
