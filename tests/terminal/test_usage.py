@@ -54,6 +54,12 @@ def of_scrapy(name: str) -> ArgumentParser:
     return parser
 
 
+def test_the_help_of_a_format_names_its_default():
+    for name in ("plan", "status", "registry", "runs", "export", "search", "why"):
+        (action,) = (one for one in of_scrapy(name)._actions if "--format" in one.option_strings)
+        assert str(action.help).startswith(f"default: {action.default}"), name
+
+
 def of_smartcrawl(name: str) -> ArgumentParser:
     return front_door_parser(name, command_named(name))
 
