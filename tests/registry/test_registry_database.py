@@ -687,3 +687,19 @@ def test_a_lock_is_waited_for(file: Path):
     process.stdout.close()
     assert run.source == 8
     registry.close()
+
+
+def test_a_connection_that_only_reads_sees_what_is_committed_meanwhile(file: Path):
+    """It shares the index of the WAL with the process that writes, where that has one."""
+    add = "INSERT INTO source (name, kind, created_at) VALUES (?, 'site', 0)"
+    writer = SqliteDatabase(file).open()
+    writer.execute(add, ("a",))
+    reader = SqliteDatabase(file).read_only()
+    counts = []
+    for name in ("b", "c"):
+        counts.append(reader.execute("SELECT count(*) FROM source").get)
+        writer.execute(add, (name,))
+    reader.close()
+    writer.close()
+
+    assert counts == [1, 2]

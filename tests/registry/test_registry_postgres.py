@@ -72,6 +72,22 @@ def away(server: servers.Postgres, seconds: float) -> Iterator[None]:
 # The shared SQL
 
 
+@pytest.mark.parametrize(
+    ("values", "are"),
+    [
+        ((), False),
+        ({}, False),
+        ({"numbers": Many([1])}, False),
+        ((Many([]),), False),
+        ((Many([1]), 2), False),
+        ((Many([1]),), True),
+        ((Many([1]), Many([b"a"])), True),
+    ],
+)
+def test_only_arrays_whose_types_are_certain_go_as_binary_values(values: Any, are: bool):
+    assert session._are_arrays(values) is are
+
+
 def test_postgres_takes_values_of_every_kind(connection):
     assert connection.execute("SELECT ? % 7, ':x' || '?'", (30,)).fetchone() == (2, ":x?")
     assert connection.execute("SELECT :a, :b, :a", {"a": "x'y", "b": b"\0\xff"}).fetchall() == [

@@ -11,7 +11,7 @@ from smartcrawl.model.documents import Link
 from smartcrawl.model.urls import DEFAULT_TRACKERS, url_digest
 from smartcrawl.registry.pack import pack_stored_numbers, unpack_stored_document
 from smartcrawl.registry.removal import purge
-from smartcrawl.registry.removal.sweep import BATCH
+from smartcrawl.registry.removal.sweep import BATCH, UndoRow
 from smartcrawl.registry.runs import runs
 from smartcrawl.reports import story
 from smartcrawl.rules.absence import Loss, Policy
@@ -616,3 +616,28 @@ def test_a_soft_404_goes_when_it_was_gone_often_enough(crawled: Desk):
     assert crawled.rows("SELECT status FROM state WHERE no = ?", (crawled.number(A),)) == [
         (Status.GONE,)
     ]
+
+
+@pytest.mark.parametrize(
+    ("restore", "changed", "restored"),
+    [
+        ('{"changed_run": 5}', 4, 2),
+        ('{"changed_run": 5}', None, 2),
+        ('{"changed_run": 5}', 5, None),
+        ('{"changed_run": null}', 4, None),
+        ("{}", 4, None),
+        (None, 4, None),
+    ],
+)
+def test_content_that_an_older_undo_restored_is_older_than_what_was_removed(
+    restore: str | None, changed: int | None, restored: int | None
+):
+    """Nothing is known of what was removed once it has expired."""
+    removal = UndoRow(
+        no=9, record=1, rule=1, detail="{}", content=3, links=None, restore=restore, run=6,
+        standing=Standing.HELD, current=4, url=A, changed_run=changed, snapshot=None,
+        visited_run=6, newer_run=None, earlier_no=8, earlier_run=2, earlier_restore=None,
+        rested=None,
+    )  # fmt: skip
+
+    assert removal.restored_run == restored
