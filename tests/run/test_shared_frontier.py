@@ -1,5 +1,6 @@
 """The frontier of one worker in a shared run (ADR 30)."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -157,3 +158,39 @@ def test_numbers_go_to_redis_with_the_priorities_of_their_pins(redis_url: str):
         ]
         redis.offer(found)
         assert [claim.no for claim in redis.claim(3)] == [8, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("joined", "visits", "made", "calls"),
+    [
+        (False, 0, True, ["retire", "remove_older", "begin"]),
+        (False, 3, True, ["retire", "remove_older", "begin", "fill"]),
+        (True, 0, True, ["begin"]),
+        (True, 3, True, ["recover", "fill"]),
+        (True, 3, False, ["recover"]),
+    ],
+)
+def test_only_the_worker_that_made_a_runs_part_of_redis_fills_it(
+    joined: bool, visits: int, made: bool, calls: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+
+    def noting(name: str) -> Callable[..., bool]:
+        return lambda *_, **given: asked.append(name) or made
+
+    names = ("retire", "remove_older", "begin", "recover")
+    redis, absent = SimpleNamespace(**{name: noting(name) for name in names}), cast("Any", None)
+    reader = cast("Any", SimpleNamespace(visits=lambda: visits))
+    shared = SharedFrontier(
+        cast("Any", redis),
+        absent,
+        readers=(reader, absent),
+        retried=absent,
+        limited=False,
+        capacity=1,
+    )
+    monkeypatch.setattr(shared.desk, "fill", noting("fill"))
+
+    shared.begin(joined=joined)
+
+    assert asked == calls
