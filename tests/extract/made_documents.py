@@ -58,6 +58,17 @@ def drawn(*lines: str, **options: object) -> bytes:
     return stream.getvalue()
 
 
+def linking(url: str) -> bytes:
+    """Return a PDF of one page with a link."""
+    stream = io.BytesIO()
+    page = canvas.Canvas(stream)
+    page.drawString(72, 700, "a link")
+    page.linkURL(url, (72, 690, 200, 710))
+    page.showPage()
+    page.save()
+    return stream.getvalue()
+
+
 def word() -> bytes:
     """Return a DOCX by python-docx: title, headings, a table between paragraphs, a link."""
     document = docx.Document()

@@ -20,11 +20,13 @@ from smartcrawl.extract.formats import (
     read_document,
 )
 from smartcrawl.extract.formats import zipped as archive
+from smartcrawl.extract.formats.common import parsed_document
 from smartcrawl.extract.hashes import document_content_hash, text_hash
 from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
 from smartcrawl.model.documents import Document, Section
+from smartcrawl.model.urls import MAX_URL_LENGTH
 from tests.extract import made_documents as documents
-from tests.extract.made_documents import ENGLISH, drawn, epub, odt, word_of, zipped
+from tests.extract.made_documents import ENGLISH, drawn, epub, linking, odt, word_of, zipped
 
 URL = "http://site.example/dir/document"
 for _name in ("csv_text", "docx", "epub", "json_text", "odt", "pdf", "pptx", "xlsx", "xml_text"):
@@ -886,3 +888,19 @@ def test_entities_of_a_document_type_are_not_expanded(declaration):
 )
 def test_xml_that_is_broken_or_has_no_end(source, kind):
     assert fault(source, XML) is kind
+
+
+def test_a_title_is_made_of_the_beginning_of_a_long_line():
+    """Only so much of it is looked at: white space does not make the rest part of the title."""
+    for blanks, title in ((798, "a b"), (799, "a"), (900, "a")):
+        section = Section(0, "", f"a{' ' * blanks}b")
+        assert parsed_document(url="http://a.example/", text=[section]).title == title
+
+
+def test_a_link_of_a_pdf_is_read_up_to_twice_the_length_of_an_address():
+    """What follows ``#`` does not count, so that the address may be longer than its target."""
+    most = 2 * MAX_URL_LENGTH - 1  # of bytes, without the zero at the end
+    target = "http://a.example/a"
+    for length, found in ((most, [target]), (most + 1, [])):
+        body = linking(f"{target}#".ljust(length, "x"))
+        assert [link.url for link in read(body, PDF).links] == found

@@ -11,7 +11,7 @@ import pytest
 from smartcrawl.extract import html
 from smartcrawl.extract import pool as pools
 from smartcrawl.extract.formats import FormatError, FormatFault
-from smartcrawl.extract.pool import PAGES, FormatPool, ParsingPortions
+from smartcrawl.extract.pool import PAGES, FormatPool, ParsingPortions, _fail
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.model.documents import Document
 
@@ -276,3 +276,18 @@ def test_language_is_kept_while_text_and_declaration_are_the_same(body: bytes, l
     read_again = html.parse_html(body, content_type="", url=URL, detect=False)
 
     assert html.with_detected_language(read_again, stored).language == language
+
+
+def test_pages_of_a_portion_that_is_given_up_are_cancelled_and_those_of_a_broken_one_fail():
+    async def ended(error: BaseException) -> list[asyncio.Future[Document]]:
+        futures = [asyncio.get_running_loop().create_future() for _ in range(2)]
+        futures[1].cancel()
+        task: Any = None
+        _fail([(task, future) for future in futures], error)
+        return futures
+
+    given_up = asyncio.run(ended(asyncio.CancelledError()))
+    assert [future.cancelled() for future in given_up] == [True, True]
+    broken, left = asyncio.run(ended(OSError("no process")))
+    assert left.cancelled()
+    assert str(broken.exception()) == "no process"

@@ -18,8 +18,8 @@ from typing import Any
 import openpyxl
 import pytest
 
+from smartcrawl.extract import confine, wire
 from smartcrawl.extract import pool as pools
-from smartcrawl.extract import wire
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
 from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.sniff import CSV, JSON, MARKDOWN, PDF, XLSX, XML
@@ -666,3 +666,25 @@ def test_frames_are_bounded_and_whole():
     stream.seek(0)
     with pytest.raises(wire.AnswerError, match="3 bytes"):
         wire.receive_extraction_frame(stream, 2)
+
+
+#: Numbers of calls that open, send, start or reach something, from the kernel's tables.
+REACHING = {
+    "x86_64": (
+        2, 32, 33, 40, 41, 42, 43, 44, 45, 46, 47, 49, 50, 53, 56, 57, 58, 59, 62, 82, 83, 85, 86,
+        87, 88, 90, 101, 157, 165, 200, 257, 263, 264, 275, 310, 311, 319, 322, 425, 435, 437,
+    ),
+    "aarch64": (
+        23, 24, 33, 34, 35, 36, 37, 38, 40, 52, 56, 71, 76, 117, 129, 130, 167, 198, 199, 200, 201,
+        202, 203, 206, 207, 211, 212, 220, 221, 270, 271, 279, 281, 425, 435, 437,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("machine", REACHING)
+def test_no_call_that_reaches_anything_is_allowed_on_any_machine(machine: str):
+    """ATT-33: such as sendfile, which copies a file to any descriptor."""
+    column, _ = confine._MACHINES[machine]
+    allowed = {numbers[column] for numbers in confine._CALLS.values()}
+
+    assert allowed & set(REACHING[machine]) == set()
