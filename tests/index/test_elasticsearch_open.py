@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from elasticsearch import Elasticsearch as Client
@@ -11,6 +11,7 @@ from elasticsearch import Elasticsearch as Client
 from smartcrawl.index.elasticsearch.documents import index_version
 from smartcrawl.index.elasticsearch.mapping import MAPPING_VERSION
 from smartcrawl.index.elasticsearch.meta import IndexMetadata, Known, index_meta_mismatch
+from smartcrawl.index.elasticsearch.opening import Index, IndexNames, Indices
 from smartcrawl.index.elasticsearch.sink import Opening
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
@@ -675,3 +676,23 @@ def test_elasticsearch_with_security_is_searched_by_whoever_may_read(guarded: El
     with opened("", "", known, Opening.SEARCHED, target=reader) as sink:
         assert [hit.url for hit in sink.search("words")] == ["http://a.example/a"]
     assert "does not let this user write" in refusal("", "", known, target=reader)
+
+
+@pytest.mark.parametrize(
+    ("made_by", "searched", "place"),
+    [
+        (None, True, 2),
+        ("ours", True, 2),
+        ("another", True, 3),
+        ("ours", False, 3),
+    ],
+)
+def test_an_interrupted_opening_is_ended_by_its_registry_and_by_no_other(
+    made_by: str | None, searched: bool, place: int, monkeypatch: pytest.MonkeyPatch
+):
+    names, absent = IndexNames.of("docs"), cast("Any", None)
+    indices = Indices(absent, names, "server", absent, registry="ours")
+    exist = [Index(names.numbered(1), "a"), Index(names.numbered(2), "b", registry=made_by)]
+    monkeypatch.setattr(indices, "exist", lambda: exist)
+
+    assert indices._next(searched=searched) == names.numbered(place)

@@ -1,13 +1,18 @@
 """Opening an index for searches alone: it is read, and nothing of it changes."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from elasticsearch import ApiError, TransportError
 from elasticsearch import Elasticsearch as Client
 
+from smartcrawl.index.elasticsearch import sink as sinks
 from smartcrawl.index.elasticsearch.documents import index_version
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import Opening
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 from tests.index.faulty import faulty, silent
 from tests.index.shelf import entry, opened, page
@@ -235,3 +240,33 @@ def test_elasticsearch_that_does_not_answer_is_asked_once_for_a_search(
         with pytest.raises(SinkError, match="no answer in time; start it, or correct"):
             opened(proxy.url, prefix, known, Opening.SEARCHED, timeout=0.5)
         assert len(proxy.asked) == 1
+
+
+def answered(status: int) -> ApiError:
+    meta: Any = SimpleNamespace(status=status)
+    return ApiError("refused", meta, {})
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (None, None),
+        (answered(404), None),
+        (answered(500), None),
+        (answered(403), "does not let this user read"),
+        (TransportError("no answer"), "it is so"),
+    ],
+)
+def test_an_index_that_cannot_be_read_is_checked_unless_the_reason_is_known(
+    cause: Exception | None, said: str | None, monkeypatch: pytest.MonkeyPatch
+):
+    def read(_: object) -> None:
+        raise SinkError("it is so") from cause
+
+    monkeypatch.setattr(sinks.IndexMetaDocument, "read", read)
+    target, absent = ElasticsearchTarget("http://127.0.0.1:9200", "docs"), cast("Any", None)
+    if said is None:
+        assert sinks._searched(absent, target, Known("i")) is None
+    else:
+        with pytest.raises(SinkError, match=said):
+            sinks._searched(absent, target, Known("i"))

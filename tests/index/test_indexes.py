@@ -109,3 +109,20 @@ def test_an_index_of_which_nothing_is_known_is_noted(
         known.IDENTITY: "index 1", known.EPOCH: "1", known.SEALED: "0", known.EMBEDDER: "",
         known.OPENINGS: "1", known.PLACE: "docs-pages at http://127.0.0.1:9200",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "opened", "words"),
+    [
+        ("docs at a", "docs at b", "; the index of this registry is docs at a"),
+        ("docs at a", None, "; the index of this registry is docs at a"),
+        ("docs at a", "docs at a", ""),
+        (None, "docs at b", ""),
+    ],
+)
+def test_a_refusal_names_the_index_of_the_registry_unless_it_is_the_refused_one(
+    place: str | None, opened: str | None, words: str
+):
+    facts = {} if place is None else {known.PLACE: place}
+
+    assert known.index_place_words(facts, opened) == words

@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from smartcrawl.index.embedded.vectors import StoredEmbedder
 from smartcrawl.index.embedding.ports import PAUSE
-from smartcrawl.index.query_vectors import QuestionEmbedders
+from smartcrawl.index.query_vectors import QuestionEmbedders, _is_of
 from smartcrawl.model.exceptions import EmbedderAwayError, EmbedderError
 from tests.index.embedding.embeddings_server import EmbeddingsServer, embeddings_server, vector
 from tests.index.meanings import embedder_options
@@ -134,3 +137,24 @@ def test_a_refused_question_is_no_failure_of_the_embedder(
     refused = embedders.answer(embedder_options(server), "odd", _WAIT).vector
     assert "the server refuses it" in str(refused)
     assert embedders.answer(embedder_options(server), "a", _WAIT).vector == vector("a")
+
+
+@pytest.mark.parametrize(
+    ("stored", "named", "same"),
+    [
+        (("local", "table", 4), ("local", "", 0), True),
+        (("onnx", "some", 4), ("onnx", "", 0), True),
+        (("openai", "m", 4), ("local", "", 0), False),
+        (("onnx", "some", 4), ("local", "some", 4), False),
+        (("openai", "m", 4), ("openai", "m", 4), True),
+        (("openai", "m", 4), ("openai", "m", 8), False),
+        (("openai", "m", 4), ("openai", "other", 4), False),
+    ],
+)
+def test_an_embedder_on_this_machine_is_known_by_its_name_and_a_server_by_its_model_too(
+    stored: tuple[str, str, int], named: tuple[str, str, int], same: bool
+):
+    name, model, dimension = named
+    options: Any = SimpleNamespace(name=name, model=model, dimension=dimension)
+
+    assert _is_of(StoredEmbedder(1, *stored, None), options) is same
