@@ -65,3 +65,8 @@ def test_a_crawl_takes_an_old_path_in_its_settings(tmp_path: Path):
 
     assert done.returncode == 0, done.stderr
     assert "smartcrawl.extract.robots_txt.AllowFirstRobotParser now" in done.stderr
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_an_object_keeps_its_name_where_its_module_moves(old: str, new: str):
+    assert old.rpartition(".")[2] == new.rpartition(".")[2]

@@ -65,8 +65,9 @@ def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
             answers = operation["responses"]
             assert {"400", "401", "403", "413", "429", "500", "503"} <= set(answers), path
             assert len({"200", "201", "202", "204"} & set(answers)) == 1, path
-            for answer in answers.values():
+            for status, answer in answers.items():
                 assert "X-RateLimit-Remaining" in answer["headers"]
+                assert ("Retry-After" in answer["headers"]) is (status in ("429", "503"))
 
 
 def test_metrics_count_routes_and_never_what_was_asked(tmp_path: Path):

@@ -189,8 +189,9 @@ def test_an_order_decides_over_the_run_that_waits(office: Office):
     (run,) = office.clock.fire(NOW)
     office.connection.execute("UPDATE job SET status = 'cancelled'")
 
-    with pytest.raises(JobError, match="the job is cancelled"):
+    with pytest.raises(JobError, match="the job is cancelled") as caught:
         begin(office, run)
+    assert caught.value.field == "status"
     office.clock.ended(run.id, 0, NOW)
     assert office.store.get(job.id).status is JobStatus.CANCELLED
 
