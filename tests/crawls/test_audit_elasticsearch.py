@@ -134,7 +134,8 @@ def test_elasticsearch_audit_finds_what_was_deleted_by_hand_and_mends_it(site, i
     assert "agree" in indexed.run("audit").out
 
     keys = keys_of(indexed)
-    numbers = [*keys]
+    ((home,),) = indexed.rows(f"SELECT no FROM record WHERE url = '{site.url('/')}'")
+    numbers = [no for no in keys if no != home]  # ids are hashes: it might be any of them
     lost, emptied, forgotten = numbers[5:105], numbers[:5] + numbers[105:110], numbers[110:120]
     index.delete(*(keys[no] for no in lost))
     listed = ", ".join(map(str, emptied))
@@ -164,7 +165,7 @@ def test_elasticsearch_audit_finds_what_was_deleted_by_hand_and_mends_it(site, i
     assert found(told) == {"missing": 100, "surplus": 10, "linked": 10}
     assert {kind: left for kind, left in told["left"].items() if left} == {"linked": 10}
     assert site.log == [], "nothing is downloaded"
-    assert set(index.living()) == {keys[no] for no in numbers if no not in emptied}
+    assert set(index.living()) == {keys[no] for no in keys if no not in emptied}
     indexed(site.url("/"))
     assert audit(indexed, expect=0)["agree"] is True
     assert indexed.hits("number") == sorted(
