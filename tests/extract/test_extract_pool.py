@@ -683,7 +683,7 @@ REACHING = {
 
 @pytest.mark.parametrize("machine", REACHING)
 def test_no_call_that_reaches_anything_is_allowed_on_any_machine(machine: str):
-    """ATT-33: such as sendfile, which copies a file to any descriptor."""
+    """Such as sendfile, which copies a file to any descriptor."""
     column, _ = confine._MACHINES[machine]
     allowed = {numbers[column] for numbers in confine._CALLS.values()}
 
