@@ -183,11 +183,11 @@ def _normal_stored(scheme: str, rest: str) -> str:
         host = f"{normal_url_escapes(container)}@{host}"
     key = normal_url_escapes(key)
     if scheme in _SERVERS:
-        key = _tidy(key)
+        key = tidy_path(key)
     return f"{scheme}://{host}/{key}"
 
 
-def _tidy(path: str) -> str:
+def tidy_path(path: str) -> str:
     """Return the path of a folder without empty parts, dots and slashes at its ends."""
     kept: list[str] = []
     for part in path.split("/"):
@@ -217,11 +217,11 @@ def url_of_folder(path: bytes | str) -> str:
     if _WINDOWS_PATH.match(text):
         return normalize_file_url(text) or text
     if found := _UNC_PATH.match(text):
-        rest = _tidy(text[found.end() :].replace("\\", "/").lower())
+        rest = tidy_path(text[found.end() :].replace("\\", "/").lower())
         return f"file://{quote(found[1].lower())}/{quote(rest, safe=_KEPT)}"
     if not text.startswith("/"):
         raise ValueError(f"{text!r} is no absolute path")
-    spelled = "/" + quote(_tidy(text), safe=_KEPT, errors="surrogateescape")
+    spelled = "/" + quote(tidy_path(text), safe=_KEPT, errors="surrogateescape")
     if _DRIVE.match(spelled):  # a folder of POSIX that looks like a drive
         spelled = f"{spelled[:2]}%3A{spelled[3:]}"
     return f"file://{spelled}"

@@ -1,4 +1,4 @@
-"""Waiting for what is away: how long and how often, what is said meanwhile, and what ends it."""
+"""Patience with a server that is away: its length, its pauses, its log lines and its end."""
 
 from __future__ import annotations
 

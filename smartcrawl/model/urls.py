@@ -30,6 +30,7 @@ from smartcrawl.model.file_urls import (
     file_url_partition,
     normal_url_escapes,
     normalize_file_url,
+    tidy_path,
     url_item_kind,
     url_of_folder,
 )
@@ -453,10 +454,4 @@ def _unquoted(path: str) -> str:
 
 def _tidy(path: str) -> str:
     """Return an absolute path without empty parts, dots and a slash at its end, escaped."""
-    kept: list[str] = []
-    for part in path.split("/"):
-        if part == "..":
-            del kept[-1:]
-        elif part not in ("", "."):
-            kept.append(part)
-    return quote("/" + "/".join(kept), safe=_KEPT, errors="surrogateescape")
+    return quote(f"/{tidy_path(path)}", safe=_KEPT, errors="surrogateescape")

@@ -53,7 +53,8 @@ def change_settings_file(settings: Mapping[str, Any], values: Mapping[str, str |
 
 
 def _new_place(settings: Mapping[str, Any], values: Mapping[str, str | None]) -> Path:
-    beside_sources, in_state = settings_file_places(settings)[0], settings_file_places(settings)[-1]
+    places = settings_file_places(settings)
+    beside_sources, in_state = places[0], places[-1]
     named = (beside_sources.parent / name for name in ("sources.toml", "scrapy.cfg"))
     has_project = Path(str(settings["SOURCES_FILE"])).exists() or any(map(os.path.exists, named))
     return beside_sources if has_project or "DATA_DIR" in values else in_state

@@ -62,7 +62,7 @@ class Waiting(NamedTuple):
 class Work:
     """Some work that a server has begun."""
 
-    id: str  #: by which its kind finds it
+    id: str  #: the id under which its kind finds it
     name: str  #: of its source, or of the domain of its libraries
     started: Started
 
