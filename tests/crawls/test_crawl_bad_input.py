@@ -191,22 +191,21 @@ def a_file_in_the_way(crawl: Crawl) -> Path:
     return crawl.data_dir
 
 
-def of_a_newer_version(crawl: Crawl) -> Path:
+def of_version(crawl: Crawl, version: int) -> Path:
     crawl.data_dir.mkdir()
     with sqlite3.connect(crawl.registry) as connection:
         connection.execute("CREATE TABLE record (no INTEGER)")
         connection.execute(f"PRAGMA application_id = {0x736D6372}")
-        connection.execute("PRAGMA user_version = 999")
+        connection.execute(f"PRAGMA user_version = {version}")
     return crawl.registry
+
+
+def of_a_newer_version(crawl: Crawl) -> Path:
+    return of_version(crawl, 999)
 
 
 def of_an_older_layout(crawl: Crawl) -> Path:
-    crawl.data_dir.mkdir()
-    with sqlite3.connect(crawl.registry) as connection:
-        connection.execute("CREATE TABLE record (no INTEGER)")
-        connection.execute(f"PRAGMA application_id = {0x736D6372}")
-        connection.execute("PRAGMA user_version = 55")
-    return crawl.registry
+    return of_version(crawl, 55)
 
 
 def of_another_program(crawl: Crawl) -> Path:

@@ -17,6 +17,7 @@ from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_digest_text, url_hash
 from smartcrawl.registry.pack import pack_stored_links, pack_stored_numbers, unpack_stored_links
 from smartcrawl.rules.model import Outcome
+from tests.http_dates import DATES_OF_MONTHS
 from tests.registry.build import LATER, LONG, NOW, Desk, closing, reports, with_iso_times
 
 POST = "https://contoso.com/blog/post-1"  #: the vector of the requirements
@@ -389,26 +390,7 @@ def test_a_host_is_displayed_in_unicode_and_stored_in_ascii(desk: Desk):
     ("received", "iso"),
     [
         ("Sun, 06 Nov 1994 08:49:37 GMT", "1994-11-06T08:49:37Z"),
-        *(
-            (f"Mon, 09 {name} 2026 00:00:01 GMT", f"2026-{number:02}-09T00:00:01Z")
-            for number, name in enumerate(
-                [
-                    "Jan",
-                    "Feb",
-                    "Mar",
-                    "Apr",
-                    "May",
-                    "Jun",
-                    "Jul",
-                    "Aug",
-                    "Sep",
-                    "Oct",
-                    "Nov",
-                    "Dec",
-                ],
-                1,
-            )
-        ),
+        *DATES_OF_MONTHS,
         ("Sunday, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37Z"),
         ("Wednesday, 31-Dec-25 23:59:60 GMT", "2025-12-31T23:59:60Z"),
         ("Thursday, 01-Jan-70 00:00:00 GMT", "1970-01-01T00:00:00Z"),

@@ -30,6 +30,7 @@ from smartcrawl.rules.http import (
     reason_against_http_validators,
 )
 from smartcrawl.rules.model import Outcome
+from tests.http_dates import DATES_OF_MONTHS
 from tests.rules.manual import header, numbers, section, table
 
 
@@ -143,26 +144,7 @@ def test_a_date_is_kept_as_it_was_received_unless_it_lies_in_the_future(ahead):
     ("text", "iso"),
     [
         ("Sun, 06 Nov 1994 08:49:37 GMT", "1994-11-06T08:49:37Z"),
-        *(
-            (f"Mon, 09 {name} 2026 00:00:01 GMT", f"2026-{number:02}-09T00:00:01Z")
-            for number, name in enumerate(
-                [
-                    "Jan",
-                    "Feb",
-                    "Mar",
-                    "Apr",
-                    "May",
-                    "Jun",
-                    "Jul",
-                    "Aug",
-                    "Sep",
-                    "Oct",
-                    "Nov",
-                    "Dec",
-                ],
-                1,
-            )
-        ),
+        *DATES_OF_MONTHS,
         ("Thu, 29 Feb 2024 23:59:60 GMT", "2024-02-29T23:59:60Z"),
         ("Sun Nov  6 08:49:37 1994", "1994-11-06T08:49:37Z"),
         ("Sat Nov 16 18:09:07 2024", "2024-11-16T18:09:07Z"),
