@@ -16,8 +16,8 @@ from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.settings_table import setting_value
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
-from smartcrawl.reports.plan import plan_reports
 from smartcrawl.reports.stored_robots import RobotsOfSources
+from smartcrawl.run.plan import plan_reports
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
 from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json

@@ -238,6 +238,35 @@ def forecast_outcome(status: Status, word: Word | None, http_status: int | None)
             return None
 
 
+#: Outcomes that leave a stored page as it is, or confirm it.
+_CONFIRMS: Final = frozenset(
+    {Outcome.CHANGED, Outcome.SAME, Outcome.NOT_MODIFIED, Outcome.ALIAS, Outcome.EXCLUDED}
+)
+
+
+def outcome_as_last_time(
+    standing: Standing, status: Status, word: Word | None, http_status: int | None
+) -> Outcome | None:
+    """Return the outcome of a visit of a page that answers as it did last time.
+
+    A stored page is confirmed where nothing says that its last visit failed. None: nothing is
+    known of the answer, so that a visit would show what is there.
+
+    >>> outcome_as_last_time(Standing.HELD, Status.INDEXED, Word.NEW, 200).value
+    'not_modified'
+    >>> outcome_as_last_time(Standing.HELD, Status.ERROR, Word.ORPHANED, 404).value
+    'not_found'
+    >>> outcome_as_last_time(Standing.BARE, Status.PENDING, None, None)
+    """
+    outcome = forecast_outcome(status, word, http_status)
+    if outcome is None and http_status is not None and http_status not in (200, 304):
+        outcome = Outcome.REDIRECT if http_status in REDIRECTS else _error(http_status)
+    is_kept = outcome is Outcome.NOT_ACCEPTABLE and standing is not Standing.HELD
+    if outcome is not None and outcome not in _CONFIRMS and not is_kept:
+        return outcome
+    return None if standing is Standing.BARE else Outcome.NOT_MODIFIED
+
+
 def _error(http_status: int) -> Outcome:
     if http_status == 200:
         return Outcome.SOFT_404

@@ -16,8 +16,9 @@ from smartcrawl.model.urls import display_url, url_digest, url_item_id
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.runs import runs
-from smartcrawl.reports import plan, why
+from smartcrawl.reports import why
 from smartcrawl.rules.model import Mode, Outcome
+from smartcrawl.run import plan
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.scope import SiteScope
 from tests.crawls.commands import Crawl, Result, Scrapy

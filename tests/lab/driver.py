@@ -1,8 +1,8 @@
 """One run in one process: what Scrapy's engine does for a run, over a table of pages.
 
 Everything that decides is the product's: `open_run`, the requests of a page, the Visit of an
-answer (`visit_of_answer`), its steps (`VisitSteps`), batches, the steps of the end, the sweep. Here
-are only the loop over the pages, retries, and robots.txt as a table has it. One page is asked after
+answer (`visit_of_answer`), the loop over the pages (`RunLoop`), batches, the steps of the end, the
+sweep. Here are only requests, retries, and robots.txt as a table has it. One page is asked after
 the other, and waiting costs no time: a host that is to be left alone is, by the clock of the lab.
 """
 
@@ -16,12 +16,8 @@ from smartcrawl.extract.robots_txt import (
     robots_txt_sitemaps,
 )
 from smartcrawl.model.batches import StoredRobots
-from smartcrawl.model.exceptions import (
-    HostBlockedError,
-    RegistryError,
-    SinkError,
-    SmartcrawlError,
-)
+from smartcrawl.model.documents import Document
+from smartcrawl.model.exceptions import HostBlockedError
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.signatures import sessionless_url
@@ -31,7 +27,7 @@ from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, http_validators_kept
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest
 from smartcrawl.run.hosts import host_gate_slot
-from smartcrawl.run.reading import Reading, VisitSteps, judge_run_visit
+from smartcrawl.run.loop import RunLoop
 from smartcrawl.run.run import Run
 from smartcrawl.run.soft404 import Soft404Probe
 from smartcrawl.run.visits import (
@@ -45,113 +41,22 @@ from smartcrawl.run.visits import (
     host_refusal,
     note_host_failure,
     note_page_request,
-    unasked_visit,
     visit_of_answer,
 )
 from tests.lab.lab_site import LabAnswer, LabFault, Web
 
-_PORTION = 40  #: pages that are extracted again with one statement
 
-
-class Driver:
+class Driver(RunLoop):
     """Takes a run from its first page to its end; `now` is Unix seconds."""
 
     def __init__(self, run: Run, web: Web, settings: Any, now: int) -> None:
-        self._run = run
+        super().__init__(run, now)
         self._web = web
-        self._now = now
-        self._clock = 0.0  #: monotonic seconds of this run
+        self._soft_404 = Soft404Probe(run, self._probe)
         self._retries = settings.getint("RETRY_TIMES")
         self._robots = (
             _Robots(run, web, settings, now) if settings.getbool("ROBOTSTXT_OBEY") else None
         )
-
-    async def to_the_end(self) -> None:
-        """Take the whole run; its result, or its failure, is in it afterwards."""
-        run = self._run
-        self._reading = reading = Reading(
-            run,
-            is_soft_404=Soft404Probe(run, self._probe).is_soft_404,
-            scope_moved=lambda: None,
-            is_stopping=lambda: False,
-        )
-        self._steps = VisitSteps(run, reading, self._fail)
-        if run.due_pages is not None:
-            run.sitemaps.named_before(robots_txt_sitemaps)
-        run.start(lambda: None, self._fail)
-        try:
-            if not run.opened.over:
-                await self._crawl()
-        except (RegistryError, SinkError) as error:
-            self._fail(error)
-        finally:
-            await reading.close()
-        try:
-            with run.registry.database.translated("write"):
-                run.finish("finished", self._now)
-        except (RegistryError, SinkError) as error:
-            self._fail(error)
-
-    def _fail(self, error: SmartcrawlError) -> None:
-        self._run.failure = self._run.failure or error
-
-    async def _crawl(self) -> None:
-        """Ask all pages, and take the last steps until none of them finds another page."""
-        run, late = self._run, list[Page]()
-        steps = (
-            run.ending.settle_collapsed,
-            lambda now: late.extend(run.ending.late_spellings(now)),
-        )
-        await self._ask_pages()
-        found = True
-        while found and run.failure is None:
-            found = False
-            for step in (self._begin_batch, *run.ending.steps(*steps)):
-                with run.registry.database.translated("read"):
-                    step(self._now)
-                while (edit := run.collapses.take()) is not None:
-                    found = True
-                    await self._take(edit)
-                for page in late:
-                    found = True
-                    await self._visit(page)
-                late.clear()
-                if await self._ask_pages():
-                    found = True
-                if found:
-                    break
-
-    async def _ask_pages(self) -> bool:
-        """Ask every page that there is now; return whether there was one."""
-        run, found = self._run, False
-        while run.failure is None:
-            page = run.next_page(self._may_ask)
-            if page is not None:
-                found = True
-                await self._visit(page)
-            elif run.due_pages is not None and (again := run.extractions.take(_PORTION)):
-                found = True
-                for page in again:
-                    await self._take(unasked_visit(page))
-            elif await self._waits():
-                continue
-            elif run.pending and (wait := run.gate.next_turn(self._clock)) is not None:
-                self._clock += wait
-            elif not run.turns.resting:
-                return found
-        return found
-
-    async def _waits(self) -> bool:
-        """Wait for what may bring pages beside the answers; return False if there is nothing."""
-        return False
-
-    def _begin_batch(self, now: int) -> None:
-        """Take up again what failed, where a source has batches."""
-
-    def _may_ask(self, host: str) -> bool:
-        return self._run.gate.may_ask(host_gate_slot(host), self._clock)
-
-    # One page
 
     async def _visit(self, page: Page) -> None:
         """Take a page from its first request to the batch that its Visit is in."""
@@ -165,21 +70,6 @@ class Driver:
             if following is None:
                 return
             request = following
-
-    async def _take(self, visit: Visit) -> NextRequest | None:
-        """Read, judge and commit a Visit; return the request with which it goes on instead."""
-        run, found = self._run, await self._steps.read(visit)
-        if not isinstance(found, Visit):
-            return found
-        if found.page.plan.verify:
-            run.batches.probe(found)
-        else:
-            judge_run_visit(run, found)
-            run.batches.record(found)
-            found.traffic.is_recorded = True
-        if run.batches.batch.full:
-            await run.batches.flush(self._now)
-        return None
 
     async def _answered(
         self, attempt: VisitAttempt, request: NextRequest, *, is_head: bool
@@ -238,6 +128,9 @@ class Driver:
             run.gate.pause(slot, seconds, self._clock)
         attempt.receives(answer.wire, headers.get(b"content-encoding"))
         return seconds or 0
+
+    async def _is_soft_404(self, visit: Visit, document: Document) -> bool:
+        return await self._soft_404.is_soft_404(visit, document)
 
     async def _probe(self, url: str, host: str) -> Answer:
         """Request the address that cannot exist (smartcrawl.run.soft404)."""

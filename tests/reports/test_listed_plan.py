@@ -14,7 +14,7 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.registry.runs import runs
-from smartcrawl.reports.plan import plan_reports
+from smartcrawl.run.plan import plan_reports
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.rules.model import Fault, Mode, Word
 from smartcrawl.sources.base import Source
