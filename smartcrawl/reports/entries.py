@@ -30,8 +30,6 @@ _CANDIDATE = "SELECT rule, run, renewed, probe, withheld, detail FROM candidate 
 _SETTLED = "SELECT max(no) FROM run WHERE source = ? AND state IN (3, 4)"
 _REASONS = "SELECT reasons FROM run WHERE no = ?"
 _FINGERPRINT = "SELECT no FROM fingerprint WHERE hash = ?"
-_NUMBER = "SELECT no FROM record WHERE source = ? AND id = ?"
-_STORED = "SELECT scope, targets, raw FROM links WHERE no = ?"
 
 
 #: Words of pages that confirmed or renewed their content.
@@ -122,18 +120,6 @@ def reported_fingerprint(connection: Connection, value: bytes) -> int:
     """Return the number of a fingerprint, -1 if no run ever used it."""
     number: Any = connection.execute(_FINGERPRINT, (value,)).get
     return -1 if number is None else int(number)
-
-
-def reported_record_number(connection: Connection, source: int, key: bytes) -> int | None:
-    """Return the number of the record with an id (32 bytes) in a source."""
-    number: Any = connection.execute(_NUMBER, (source, key)).get
-    return None if number is None else int(number)
-
-
-def reported_links(connection: Connection, number: int) -> tuple[int, bytes, bytes] | None:
-    """Return (scope, packed targets, packed raw links) of a record."""
-    row: Any = connection.execute(_STORED, (number,)).fetchone()
-    return None if row is None else (row[0], row[1], row[2])
 
 
 def reported_facts(

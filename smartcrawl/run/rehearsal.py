@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -26,6 +26,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.copy import CopiedDatabase, copied_source
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_numbers
 from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.entries import ReportedRecord, reported_records
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
@@ -48,6 +49,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import Entry, Listing, source_entry_check
 from smartcrawl.sources.listing.folder import FolderListing
+from smartcrawl.sources.sharepoint.entries import LibraryEntries
 
 DOUBTED: Final = "its validators are checked by a whole download"
 NO_VALIDATOR: Final = "no reliable validator in the listing"
@@ -72,7 +74,9 @@ SELECT l.targets, r.redirect_no FROM record r LEFT JOIN links l USING (no)
 class Rehearsed:
     """What a run would do, by numbers of records."""
 
+    result: RunResult | None = None  #: the record of the run; None: there would be none
     asked: dict[int, str | None] = field(default_factory=dict)  #: why without validators, in order
+    reads: list[tuple[int, Entry]] = field(default_factory=list)  #: entries that would be read
     new: dict[str, None] = field(default_factory=dict)  #: addresses without a record, in order
     refused: dict[int, str] = field(default_factory=dict)  #: reached, and why they are not asked
     behind: set[int] = field(default_factory=set)  #: to which only refused pages lead
@@ -81,18 +85,26 @@ class Rehearsed:
     removed: dict[int, RemovalRule] = field(default_factory=dict)
     withheld: dict[int, RemovalRule] = field(default_factory=dict)  #: by the guard
     kept: dict[int, int | None] = field(default_factory=dict)  #: orphans whose look failed: status
-    reasons: tuple[str, ...] = ()  #: why the run would be incomplete
-    requests: int = 0
-    conditional: int = 0  #: requests with validators
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the run would be incomplete."""
+        return () if self.result is None else self.result.reasons
 
 
 class _RehearsedRun(Run):
     """A run on a copy; the files of its library are not touched."""
 
     @classmethod
-    def on(cls, database: CopiedDatabase, source: Source, options: Options, now: int) -> Self:
-        """Open a run on a copy, which loses its name."""
-        orders = Orders()
+    def on(
+        cls,
+        database: CopiedDatabase,
+        source: Source,
+        options: Options,
+        orders: Orders,
+        now: int,
+    ) -> Self:
+        """Open a run on a copy."""
         registry = Registry(database, database.open(), EMBEDDED)
         try:
             workers = Alone.open(registry, source, options, orders, now)
@@ -107,8 +119,11 @@ class _RehearsedRun(Run):
         except BaseException:
             registry.close()
             raise
-        run._begin(now)
         return run
+
+    def begin(self, now: int) -> None:
+        """Offer the seeds."""
+        self._begin(now)
 
     def _new_library(self, orders: Orders) -> None:
         return None
@@ -142,13 +157,13 @@ class _Rehearsal(RunLoop):
         self._count = 0
         self._unmet: set[int] = set()  #: numbers of addresses of which nothing is known
 
-    async def list_now(self, listing: Listing) -> None:
-        """Take the entries of a listing that is made now."""
+    async def list_now(self, listing: Listing, taken: Iterable[list[Entry]] | None) -> None:
+        """Take the entries of a listing that is made now; ``taken``: those of one that ended."""
         listed, batches = self._run.listed, self._run.batches
         assert listed is not None, "its source is listed"
         root = display_url(self._run.source.starts[0])
         try:
-            for entries in listing.batches():
+            for entries in listing.batches() if taken is None else taken:
                 listed.take(entries)
                 if batches.batch.full:
                     await batches.flush(self._now)
@@ -160,6 +175,10 @@ class _Rehearsal(RunLoop):
             return
         if isinstance(listing, FolderListing):
             listed.judge_mounts(listing)
+        elif isinstance(listing, LibraryEntries):
+            warning = listed.judge_shortfall(root, listing)
+            if warning is not None and warning not in listing.notes:
+                listing.notes.append(warning)
         listed.end(root, listing)
 
     async def _visit(self, page: Page) -> None:
@@ -167,6 +186,9 @@ class _Rehearsal(RunLoop):
         self._visited(self._count)
         attempt, url = VisitAttempt(page), first_page_address(page)
         why = self._refusal(page, url)
+        entry = None if self._run.listed is None else self._run.listed.entry(page.no)
+        if entry is not None:
+            self.found.reads.append((page.no, entry))
         visit: Visit | None
         if why is not None:
             self.found.refused[page.no] = why
@@ -174,10 +196,10 @@ class _Rehearsal(RunLoop):
         elif page.plan.verify:
             visit = self._look(attempt, url)
         else:
-            visit = self._answer(attempt, url)
+            visit = self._answer(attempt, url, entry)
         while visit is not None:
             following = await self._take(visit)  # another spelling of the address
-            visit = None if following is None else self._answer(attempt, following.url)
+            visit = None if following is None else self._answer(attempt, following.url, None)
 
     def _refusal(self, page: Page, url: str) -> str | None:
         """Return why an address may not be asked."""
@@ -190,8 +212,11 @@ class _Rehearsal(RunLoop):
         answer = self._robots.answer(url)
         return "disallowed by robots.txt" if answer is not None and answer[0] is False else None
 
-    def _answer(self, attempt: VisitAttempt, url: str) -> Visit | None:
-        """Return the Visit of a page that answers as last time; None: nothing is known of it."""
+    def _answer(self, attempt: VisitAttempt, url: str, listed: Entry | None) -> Visit | None:
+        """Return the Visit of a page that answers as last time; None: nothing is known of it.
+
+        ``listed``: its entry, where a listing names it.
+        """
         run, page = self._run, attempt.page
         entry = self._before.get(page.no)
         if entry is None:
@@ -204,7 +229,13 @@ class _Rehearsal(RunLoop):
         headers = conditional_page_headers(run, page, url)
         note_page_request(attempt, url, headers, is_head=False)
         if page.no not in self.found.asked:
-            self.found.asked[page.no] = self._reason(page, entry, is_conditional=bool(headers))
+            self.found.asked[page.no] = (
+                self._reason_to_read(page, entry, listed)
+                if run.source.lists(page.url)
+                else None
+                if headers
+                else self._today.reason_without_validators(entry) or DOUBTED
+            )
         if plan.extraction is Extraction.AGAIN:
             plan.extraction = Extraction.STANDS  # the stored body is not read
         visit = attempt.visit(unsigned_url(url))
@@ -225,15 +256,6 @@ class _Rehearsal(RunLoop):
         ) or Outcome.NOT_MODIFIED  # fmt: skip
         return visit
 
-    def _reason(self, page: Page, entry: ReportedRecord, *, is_conditional: bool) -> str | None:
-        """Return why a page is asked without validators, or a listed file is read."""
-        listed = self._run.listed
-        if listed is not None and self._run.source.lists(page.url):
-            return self._reason_to_read(page, entry, listed.entry(page.no))
-        if is_conditional:
-            return None
-        return self._today.reason_without_validators(entry) or DOUBTED
-
     def _reason_to_read(self, page: Page, entry: ReportedRecord, found: Entry | None) -> str:
         """Return why a known file is read; ``found``: its entry, if the listing has one."""
         why = self._today.reason_without_validators(entry)
@@ -253,6 +275,8 @@ class _Rehearsal(RunLoop):
     def _late_spellings(self, now: int) -> list[Page]:
         """Leave out the addresses of which nothing is known: all batches are written now."""
         pages = super()._late_spellings(now)
+        if self._unmet:  # the run visits them: it is not one without pages
+            self._run.shortcomings.is_empty = True
         with self._run.registry.database.translated("write"):
             for statement in (_UNMET, _NO_SEED):
                 self._run.registry.connection.execute(statement, (numbers_for_sql(self._unmet),))
@@ -268,13 +292,11 @@ class _Rehearsal(RunLoop):
         run, found = self._run, self.found
         result = run.result
         assert result is not None, "it ended without a failure"
-        found.reasons = result.reasons
-        found.requests, found.conditional = result.requests, result.conditional_requests
+        found.result = result
         rows: Any = connection.execute(_REMOVED, (result.no,))
         found.removed = {no: RemovalRule(rule) for no, rule in rows}
-        for no, rule, probe, is_withheld in connection.execute(
-            _PROPOSED, (run.opened.source, result.no)
-        ):
+        values = (run.opened.source, result.no)
+        for no, rule, probe, is_withheld in connection.execute(_PROPOSED, values):
             if is_withheld:
                 found.withheld[no] = RemovalRule(rule)
             elif rule == RemovalRule.ORPHAN:
@@ -339,13 +361,16 @@ def rehearse_run(
     now: int,
     robots: StoredRobotsReport | None,
     listing: Callable[[], Listing] | None = None,
+    taken: Iterable[list[Entry]] | None = None,
+    forced: bool = False,
     progress: Callable[[str, int], None] = lambda doing, number: None,
 ) -> Rehearsed:
     """Return what the next run of a source would do if everything answered as last time.
 
     ``connection``: to the registry, which is only read. ``number``: source.no, 0 if it is new.
-    ``listing`` makes the listing of a source that has one. ``progress`` gets a participle, and how
-    many are done.
+    ``listing`` makes the listing of a source that has one; ``taken``: its entries, where it has
+    ended. ``forced``: as by the argument ``force``. ``progress`` gets a participle, and how many
+    are done.
 
     Raises:
         RegistryError: there is no room for the copy, or the registry cannot be read.
@@ -359,9 +384,10 @@ def rehearse_run(
     )  # fmt: skip
     copy = copied_source(connection, number, source.name, lambda done: progress("copied", done))
     with _in_silence(), copy as database:
-        run = _RehearsedRun.on(database, source, alone, now)
+        run = _RehearsedRun.on(database, source, alone, Orders(force=forced), now)
         with closing(run), closing(database.connect(readonly=True)) as reader:
             database.hide()
+            run.begin(now)
             loop = _Rehearsal(
                 run,
                 now,
@@ -371,20 +397,17 @@ def rehearse_run(
                 robots=robots,
                 visited=lambda done: progress("rehearsed", done),
             )
-            asyncio.run(_rehearsed(loop, run, robots, listing))
+            if robots is not None and run.due_pages is None:
+                run.sitemaps.named_before(robots_txt_sitemaps)
+            asyncio.run(_carried_out(loop, None if listing is None else listing(), taken))
             if run.failure is not None:
                 raise run.failure
             return loop.read(reader)
 
 
-async def _rehearsed(
-    loop: _Rehearsal,
-    run: Run,
-    robots: StoredRobotsReport | None,
-    listing: Callable[[], Listing] | None,
+async def _carried_out(
+    loop: _Rehearsal, listing: Listing | None, taken: Iterable[list[Entry]] | None
 ) -> None:
-    if robots is not None and run.due_pages is None:
-        run.sitemaps.named_before(robots_txt_sitemaps)
     if listing is not None:
-        await loop.list_now(listing())
+        await loop.list_now(listing, taken)
     await loop.to_the_end()

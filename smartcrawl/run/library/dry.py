@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import ListedRecord
-from smartcrawl.model.urls import display_url, normalize_url, url_digest
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import empty_registry_in_memory, registry_database
 from smartcrawl.registry.database.transactions import read_transaction
@@ -22,13 +20,10 @@ from smartcrawl.registry.library.drive import StoredDrive, stored_drive
 from smartcrawl.registry.library.folder import OverlaidFolder
 from smartcrawl.registry.library.items import library_rows
 from smartcrawl.registry.library.shelf import LibraryShelf
-from smartcrawl.registry.library.shortfall import stored_trimmed_note
-from smartcrawl.registry.pages import PageReader, RunProgressReader
-from smartcrawl.registry.removal.purge import withheld_candidate_rows
-from smartcrawl.reports.entries import reported_fingerprint
-from smartcrawl.reports.plan import plan_guard_withholds
-from smartcrawl.reports.walk import ListedWalkReport
-from smartcrawl.rules.model import Mode, Standing, Word
+from smartcrawl.registry.library.shortfall import TRIMMED
+from smartcrawl.registry.runs.run_results import RunResult
+from smartcrawl.reports.entries import reported_records
+from smartcrawl.rules.model import Standing, Word
 from smartcrawl.run.library.check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library.comparison import LibraryComparison
 from smartcrawl.run.library.files import (
@@ -41,9 +36,8 @@ from smartcrawl.run.library.files import (
 from smartcrawl.run.library.maps import DryLibraryMaps, LibraryMaps
 from smartcrawl.run.library.places import LibraryPlaces
 from smartcrawl.run.library.result import FULL, LibraryResult
-from smartcrawl.run.listed import JudgedShortfall, ListedComparison, library_run_shortfall
-from smartcrawl.sources.extraction import SourceExtractionConfig
-from smartcrawl.sources.listing.entries import BATCH, Entry, PassedListing
+from smartcrawl.run.rehearsal import Rehearsed, rehearse_run
+from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
 from smartcrawl.sources.sharepoint.source import SharepointSource
@@ -213,90 +207,47 @@ class _Comparison:
         found.mode = FULL if self.findings.falls_back else found.mode
         found.integrity, found.listed = self.findings.integrity, entries.listed
         found.skipped = entries.skipped.total()
-        problems = entries.problems
-        judged = self._judged(entries)
-        is_counted = judged.is_counted or bool(entries.skipped)
-        walk = self._walk(taken, problems, is_counted=is_counted)
-        self._count_listed(taken, rows, walk, is_whole=not problems)
-        if not rows:
-            orphans = self._orphans(is_whole=not problems)
-            found.integrity = replace(found.integrity, orphans=orphans)
-        found.unchanged = found.listed - found.added - found.changed - found.failed
-        found.reasons = [f"listing: {problem}" for problem in walk.problems]
-        if problems and not taken:
-            found.reasons.append("no_pages")
-        found.complete = not found.reasons
-        self._count_absent(walk, rows, is_trimmed=judged.trimmed > 0)
-
-    def _judged(self, entries: LibraryEntries) -> JudgedShortfall:
-        """Compare the library's count with its listing; removals of a trimmed one would wait."""
-        stored = RunProgressReader(self._connection, self._no).listing()
-        root = display_url(self._source.starts[0])
-        judged = library_run_shortfall(root, entries.problems, entries.shortfall, stored, run=0)
-        if judged.note is not None and judged.note not in entries.notes:
-            entries.notes.append(judged.note)
-        if judged.trimmed:
-            self.notes.append(stored_trimmed_note(judged.trimmed))
-        return judged
-
-    def _walk(
-        self, taken: Sequence[Entry], problems: Sequence[str], *, is_counted: bool
-    ) -> ListedWalkReport:
-        return ListedWalkReport(
+        is_whole = not entries.problems
+        rehearsed = rehearse_run(
             self._connection,
-            self._no,
             self._source,
+            self._no,
             self._options,
-            None,
-            listing=PassedListing(taken, problems),
-            is_counted=is_counted,
-        )
-
-    # What is listed
-
-    def _count_listed(
-        self,
-        taken: Sequence[Entry],
-        rows: dict[int, LibraryRow],
-        walk: ListedWalkReport,
-        *,
-        is_whole: bool,
-    ) -> None:
-        comparison = self._comparison()
-        pages = PageReader(self._connection, self._no)
-        for start in range(0, len(taken), BATCH):
-            batch = taken[start : start + BATCH]
-            ids = [url_digest(normalize_url(e.identity, self._options.trackers)) for e in batch]
-            stored = pages.listed(ids)
-            for entry, id_ in zip(batch, ids, strict=True):
-                assert entry.item is not None, "it is one of a library"
-                record = stored.get(id_)
-                now = entry._replace(again=entry.item.unique_id in self.findings.again)
-                if record is not None and comparison.is_unchanged(record, now):
-                    continue
-                if record is not None and comparison.is_set_aside(record, now):
-                    self.result.failed += walk.entries[record.no].word == Word.FAILED
-                    continue
-                row = None if record is None else rows.get(record.no)
-                row = row or self.findings.adopted.get(entry.item.unique_id)
-                self._count_read(now, entry.item, row, is_whole=is_whole)
-
-    def _comparison(self) -> ListedComparison:
-        configuration = SourceExtractionConfig.of(self._source, self._options)
-        numbers = {
-            mode: reported_fingerprint(self._connection, configuration.fingerprint(mode))
-            for mode in Mode
-        }
-
-        def stands(record: ListedRecord, url: str) -> bool:
-            return record.configuration == numbers[configuration.mode_of(url)]
-
-        return ListedComparison(
+            now=int(time.time()),
+            robots=None,
+            listing=lambda: entries,
+            taken=[[self._again(entry) for entry in taken]],
             forced=self._forced,
-            is_hashed=self._source.traits.is_hashed,
-            stands=stands,
-            doubts=lambda record: False,  # a hash of the four fields is not doubted
         )
+        assert rehearsed.result is not None, "a run took place"
+        for no, entry in rehearsed.reads:
+            assert entry.item is not None, "it is one of a library"
+            row = rows.get(no) or self.findings.adopted.get(entry.item.unique_id)
+            self._count_read(entry, entry.item, row, is_whole=is_whole)
+        if not rows:
+            found.integrity = replace(found.integrity, orphans=self._orphans(is_whole=is_whole))
+        self._count_rest(rehearsed.result, rehearsed, rows)
+
+    def _again(self, entry: Entry) -> Entry:
+        """Return an entry with the note whether its file must come again."""
+        assert entry.item is not None, "it is one of a library"
+        return entry._replace(again=entry.item.unique_id in self.findings.again)
+
+    def _count_rest(
+        self, result: RunResult, rehearsed: Rehearsed, rows: dict[int, LibraryRow]
+    ) -> None:
+        """Count what would not be read, and what the sweep and its guard would do."""
+        found = self.result
+        entries = {entry.no: entry for entry in reported_records(self._connection, self._no)}
+        found.failed += sum(entries[no].word == Word.FAILED for no in rehearsed.confirmed)
+        found.unchanged = found.listed - found.added - found.changed - found.failed
+        found.reasons, found.complete = list(result.reasons), result.complete
+        found.withheld = result.withheld
+        self.notes = [note for note in result.notes if note.startswith(f"{TRIMMED}:")]
+        if found.complete:
+            listed = {*rehearsed.asked, *rehearsed.confirmed}
+            bare = {no for no, entry in entries.items() if entry.standing == Standing.BARE}
+            found.removed = len(((bare | rehearsed.removed.keys()) & rows.keys()) - listed)
 
     def _count_read(
         self, entry: Entry, item: LibraryItem, row: LibraryRow | None, *, is_whole: bool
@@ -349,26 +300,3 @@ class _Comparison:
         if row is None or not library_run_has_file(self._folder, row, item):
             return False
         return row.no != 0 or row.path == self._places.path(item)
-
-    # What is absent
-
-    def _count_absent(
-        self,
-        walk: ListedWalkReport,
-        rows: dict[int, LibraryRow],
-        *,
-        is_trimmed: bool,
-    ) -> None:
-        """Count the removals, as the sweep and its guard decide about them (rule absent)."""
-        found = self.result
-        waiting = withheld_candidate_rows(self._connection, sources=[self._source.name])
-        if not found.complete:
-            found.withheld = sum(target.no not in walk.asked for target in waiting)
-            return
-        going = [entry for entry, _ in walk.removals(int(time.time()))]
-        gone = {no for no, entry in walk.entries.items() if entry.standing == Standing.BARE}
-        if is_trimmed or plan_guard_withholds(walk, going, waiting):
-            found.withheld = len(going)
-        else:
-            gone |= {entry.no for entry in going}
-        found.removed = sum(no in gone and no not in walk.asked for no in rows)

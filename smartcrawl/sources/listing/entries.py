@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum, auto
 from functools import lru_cache
@@ -184,20 +184,6 @@ class Listing(Protocol):
 
     def batches(self) -> Iterator[list[Entry]]:
         """Yield the entries, up to 1,000 at a time, while they are listed. Call it once."""
-
-
-class PassedListing:
-    """The entries of a listing that has ended, as a listing."""
-
-    def __init__(self, entries: Sequence[Entry], problems: Iterable[str]) -> None:
-        self.problems = list(problems)
-        self.skipped: Counter[str] = Counter()
-        self._entries = entries
-
-    def batches(self) -> Iterator[list[Entry]]:
-        """Yield the entries, up to 1,000 at a time."""
-        for start in range(0, len(self._entries), BATCH):
-            yield list(self._entries[start : start + BATCH])
 
 
 class Skip(StrEnum):
