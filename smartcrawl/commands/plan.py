@@ -39,8 +39,9 @@ class Command(RegistryCommand):
         """Return its help text."""
         return (
             "Show which pages the next run of each source would request, skip and "
-            "remove, if every page and robots.txt were as last time. Nothing is "
-            "requested or written. Folders and other sources of files are listed, but no "
+            "remove, if every page and robots.txt were as last time: that run is "
+            "rehearsed on a copy of its records, and the copy is dropped. Nothing is "
+            "requested, and the registry is not changed. Folders and other sources of files are listed, but no "
             f"file is read. Libraries are not listed; to preview one: {program_name()} "
             "library download DOMAIN --dry-run. --simulate shows what other revisit "
             "settings would have saved in the past, and how late they would have noticed "
@@ -89,15 +90,17 @@ class Command(RegistryCommand):
             jobs=stored_jobs_of_sources(connection, declared),
         )
         numbers = {name: known.get(name, 0) for name in names}
-        found = plan_reports(
-            connection,
-            numbers,
-            declared,
-            self.options,
-            robots,
-            limit=opts.limit,
-            listing=self._listing,
-        )
+        with self.meter() as meter:
+            found = plan_reports(
+                connection,
+                numbers,
+                declared,
+                self.options,
+                robots,
+                limit=opts.limit,
+                listing=self._listing,
+                progress=meter.report,
+            )
         if opts.format == "json":
             print_json(found)
             return
