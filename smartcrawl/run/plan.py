@@ -73,13 +73,14 @@ def plan_reports(
     found = []
     for name, number in sources.items():
         source = reported_source_today(connection, declared, name)
-        entries = {entry.no: entry for entry in reported_records(connection, number)}
         waiting = withheld_candidate_rows(connection, sources=[name])
-        plan = _Plan(name, source, options, entries, reported_runs(connection, number), limit)
+        plan = _Plan(source, options, reported_runs(connection, number), limit)
+        if source is None or isinstance(source, SharepointSource):
+            entries = {entry.no: entry for entry in reported_records(connection, number)}
         if source is None:
-            part = plan.without(reason_without_source(declared, name))
+            part = plan.without(entries, reason_without_source(declared, name))
         elif isinstance(source, SharepointSource):
-            part = plan.of_library(source)
+            part = plan.of_library(source, entries)
         else:
             is_listed = source.traits.is_listed
             rehearsed = rehearse_run(
@@ -93,13 +94,17 @@ def plan_reports(
                 progress=progress,
             )
             part = plan.of_run(source, rehearsed)
-        part["source"], part["known"] = name, len(entries)
+        part["source"] = name
         part["withheld"] = _shown(
             len(waiting),
             [{"url": t.url, "rule": t.rule.word, "run": t.run} for t in waiting[:limit]],
         )
         found.append({key: part[key] for key in KEYS})
     return found
+
+
+def _pages(entries: Mapping[int, ReportedRecord]) -> int:
+    return sum(entry.standing > 0 for entry in entries.values())
 
 
 def _shown(count: int, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -110,14 +115,12 @@ def _shown(count: int, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 class _Plan:
     """The plan of one source."""
 
-    name: str
     source: Source | None
     options: Options
-    entries: Mapping[int, ReportedRecord]
     runs: ReportedRuns
     limit: int
 
-    def without(self, why: str) -> dict[str, Any]:
+    def without(self, entries: Mapping[int, ReportedRecord], why: str) -> dict[str, Any]:
         """Return the plan of a source that no run takes, because of ``why``."""
         mistake = why == WRONG_TABLE
         note = (
@@ -127,9 +130,11 @@ class _Plan:
             else "no longer in sources.toml: its pages stay searchable, but are neither refreshed "
             "nor removed"
         )
-        return self._data(Rehearsed(), dict.fromkeys(self.entries, why)) | {"note": note}
+        return self._data(Rehearsed(entries), dict.fromkeys(entries, why)) | {"note": note}
 
-    def of_library(self, source: SharepointSource) -> dict[str, Any]:
+    def of_library(
+        self, source: SharepointSource, entries: Mapping[int, ReportedRecord]
+    ) -> dict[str, Any]:
         """Return the plan of a library: its requests need a crawl, so numbers are None."""
         unknown: dict[str, Any] = dict.fromkeys(("asks", "conditional", "newAddresses"))
         unknown |= {name: {} for name in ("unconditional", "skips", "removes")}
@@ -137,7 +142,8 @@ class _Plan:
         line = f"{program_name()} library download {source.domain} --source {source.source_id}"
         return unknown | {
             "note": f"a library can only be listed online: {line} --dry-run",
-            "guard": {"withholds": None, "removals": None, "pages": self._pages},
+            "known": len(entries),
+            "guard": {"withholds": None, "removals": None, "pages": _pages(entries)},
             "heldByFailedLook": _shown(0, []),
             "isListed": True,
         }
@@ -146,17 +152,13 @@ class _Plan:
         """Return the plan of a source from the rehearsal of its run."""
         skips = {
             no: self._why_skipped(source, entry, found)
-            for no, entry in self.entries.items()
+            for no, entry in found.records.items()
             if no not in found.asked
         }
         return self._data(found, skips) | {"note": self._note(source, found)}
 
-    @property
-    def _pages(self) -> int:
-        return sum(entry.standing > 0 for entry in self.entries.values())
-
     def _data(self, found: Rehearsed, skips: Mapping[int, str]) -> dict[str, Any]:
-        entries, limit = self.entries, self.limit
+        entries, limit = found.records, self.limit
         is_listed = self.source is not None and self.source.traits.is_listed
         plain = Counter(why for why in found.asked.values() if why is not None)
         asked = [
@@ -168,6 +170,7 @@ class _Plan:
             asked += [{"url": url, "conditional": False, "why": "new"} for url in new]
         going = dict(sorted({**found.removed, **found.withheld}.items()))
         return {
+            "known": len(entries),
             "asks": len(found.asked),
             "conditional": len(found.asked) - plain.total(),
             "unconditional": dict(plain),
@@ -178,11 +181,13 @@ class _Plan:
                 {"url": entries[no].url, "why": why} for no, why in list(skips.items())[:limit]
             ],
             "removes": dict(Counter(rule.word for rule in going.values())),
-            "removed": [self._removal(no, rule) for no, rule in list(going.items())[:limit]],
+            "removed": [
+                self._removal(entries[no], rule) for no, rule in list(going.items())[:limit]
+            ],
             "guard": {
                 "withholds": bool(found.withheld),
                 "removals": len(going),
-                "pages": self._pages,
+                "pages": _pages(entries),
             },
             "heldByFailedLook": _shown(
                 len(found.kept),
@@ -194,9 +199,9 @@ class _Plan:
             "isListed": is_listed,
         }
 
-    def _removal(self, no: int, rule: RemovalRule) -> dict[str, Any]:
+    def _removal(self, entry: ReportedRecord, rule: RemovalRule) -> dict[str, Any]:
         """Return a removal, and the runs after which its rule takes the page."""
-        entry, source, options = self.entries[no], self.source, self.options
+        source, options = self.source, self.options
         age, since = self.runs.absence(entry.seen_run)
         facts = replace(
             reported_facts(

@@ -74,6 +74,7 @@ SELECT l.targets, r.redirect_no FROM record r LEFT JOIN links l USING (no)
 class Rehearsed:
     """What a run would do, by numbers of records."""
 
+    records: Mapping[int, ReportedRecord]  #: those that there are before it
     result: RunResult | None = None  #: the record of the run; None: there would be none
     asked: dict[int, str | None] = field(default_factory=dict)  #: why without validators, in order
     reads: list[tuple[int, Entry]] = field(default_factory=list)  #: entries that would be read
@@ -148,7 +149,7 @@ class _Rehearsal(RunLoop):
         ``robots``: None where it is not obeyed. ``visited`` is called with the number of pages.
         """
         super().__init__(run, now)
-        self.found = Rehearsed()
+        self.found = Rehearsed(before)
         self._before = before
         self._probes = probes
         self._today = today
@@ -197,9 +198,10 @@ class _Rehearsal(RunLoop):
             visit = self._look(attempt, url)
         else:
             visit = self._answer(attempt, url, entry)
-        while visit is not None:
-            following = await self._take(visit)  # another spelling of the address
-            visit = None if following is None else self._answer(attempt, following.url, None)
+        while visit is not None and (following := await self._take(visit)) is not None:
+            url = following.url  # another spelling of the address
+            is_look = page.plan.verify
+            visit = self._look(attempt, url) if is_look else self._answer(attempt, url, None)
 
     def _refusal(self, page: Page, url: str) -> str | None:
         """Return why an address may not be asked."""
@@ -228,14 +230,9 @@ class _Rehearsal(RunLoop):
             plan.extraction = self._today.extraction(entry)
         headers = conditional_page_headers(run, page, url)
         note_page_request(attempt, url, headers, is_head=False)
-        if page.no not in self.found.asked:
-            self.found.asked[page.no] = (
-                self._reason_to_read(page, entry, listed)
-                if run.source.lists(page.url)
-                else None
-                if headers
-                else self._today.reason_without_validators(entry) or DOUBTED
-            )
+        self.found.asked.setdefault(
+            page.no, self._reason(page, entry, listed, is_conditional=bool(headers))
+        )
         if plan.extraction is Extraction.AGAIN:
             plan.extraction = Extraction.STANDS  # the stored body is not read
         visit = attempt.visit(unsigned_url(url))
@@ -256,11 +253,19 @@ class _Rehearsal(RunLoop):
         ) or Outcome.NOT_MODIFIED  # fmt: skip
         return visit
 
-    def _reason_to_read(self, page: Page, entry: ReportedRecord, found: Entry | None) -> str:
-        """Return why a known file is read; ``found``: its entry, if the listing has one."""
+    def _reason(
+        self, page: Page, entry: ReportedRecord, found: Entry | None, *, is_conditional: bool
+    ) -> str | None:
+        """Return why a page is asked without validators, or why a listed file is read.
+
+        None: it is asked with some. ``found``: its entry, if the listing has one.
+        """
+        is_listed = self._run.source.lists(page.url)
+        if is_conditional and not is_listed:
+            return None
         why = self._today.reason_without_validators(entry)
-        if why is not None:
-            return why
+        if why is not None or not is_listed:
+            return why or DOUBTED
         record, state = page.record, page.state
         if self._today.extraction(entry) is not Extraction.STANDS:
             return "extracted with other settings"
@@ -375,17 +380,16 @@ def rehearse_run(
     Raises:
         RegistryError: there is no room for the copy, or the registry cannot be read.
     """
-    before = {entry.no: entry for entry in reported_records(connection, number)}
-    probes: Any = connection.execute(_PROBES, (number,)).fetchall()
-    today = TodayReport(connection, source, options)
     alone = replace(
         options, redis=None, elasticsearch=None, embedder=None, vector_store=None,
         snapshot_store=None,
     )  # fmt: skip
     copy = copied_source(connection, number, source.name, lambda done: progress("copied", done))
-    with _in_silence(), copy as database:
-        run = _RehearsedRun.on(database, source, alone, Orders(force=forced), now)
-        with closing(run), closing(database.connect(readonly=True)) as reader:
+    with _in_silence(), copy as database, closing(database.connect(readonly=True)) as reader:
+        before = {entry.no: entry for entry in reported_records(reader, number)}
+        probes: Any = reader.execute(_PROBES, (number,)).fetchall()
+        today = TodayReport(reader, source, options)
+        with closing(_RehearsedRun.on(database, source, alone, Orders(force=forced), now)) as run:
             database.hide()
             run.begin(now)
             loop = _Rehearsal(

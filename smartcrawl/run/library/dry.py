@@ -22,7 +22,6 @@ from smartcrawl.registry.library.items import library_rows
 from smartcrawl.registry.library.shelf import LibraryShelf
 from smartcrawl.registry.library.shortfall import TRIMMED
 from smartcrawl.registry.runs.run_results import RunResult
-from smartcrawl.reports.entries import reported_records
 from smartcrawl.rules.model import Standing, Word
 from smartcrawl.run.library.check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library.comparison import LibraryComparison
@@ -238,7 +237,7 @@ class _Comparison:
     ) -> None:
         """Count what would not be read, and what the sweep and its guard would do."""
         found = self.result
-        entries = {entry.no: entry for entry in reported_records(self._connection, self._no)}
+        entries = rehearsed.records
         found.failed += sum(entries[no].word == Word.FAILED for no in rehearsed.confirmed)
         found.unchanged = found.listed - found.added - found.changed - found.failed
         found.reasons, found.complete = list(result.reasons), result.complete
