@@ -41,9 +41,10 @@ class Command(RegistryCommand):
             "Show which pages the next run of each source would request, skip and "
             "remove, if every page and robots.txt were as last time: that run is "
             "rehearsed on a copy of its records, and the copy is dropped. Nothing is "
-            "requested, and the registry is not changed. Folders and other sources of files are listed, but no "
-            f"file is read. Libraries are not listed; to preview one: {program_name()} "
-            "library download DOMAIN --dry-run. --simulate shows what other revisit "
+            "requested, and the registry is not changed. Folders and other sources of "
+            "files are listed, but no file is read. Libraries are not listed; to preview "
+            f"one: {program_name()} library download DOMAIN --dry-run. --simulate shows "
+            "what other revisit "
             "settings would have saved in the past, and how late they would have noticed "
             "changes. Exit status: 0 done, 1 not carried out."
         )

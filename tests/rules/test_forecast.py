@@ -12,6 +12,7 @@ from smartcrawl.rules.forecast import (
     forecast_finding,
     forecast_outcome,
     forecast_ways,
+    outcome_as_last_time,
     reason_without_validators,
 )
 from smartcrawl.rules.model import Extraction, Outcome, RemovalRule, Standing, Status, Word
@@ -386,6 +387,42 @@ def test_a_record_tells_what_its_last_visit_found(standing, outcome, http_status
         assert found is Outcome.CHANGED  # to a record they are the same
     else:
         assert found is outcome
+
+
+@pytest.mark.parametrize(
+    ("standing", "status", "word", "http_status", "outcome"),
+    [
+        (Standing.HELD, Status.INDEXED, Word.MODIFIED, 200, Outcome.NOT_MODIFIED),
+        (Standing.HELD, Status.INDEXED, Word.UNCHANGED, 304, Outcome.NOT_MODIFIED),
+        (Standing.LINKS, Status.CRAWLED, Word.EXCLUDED, 406, Outcome.NOT_MODIFIED),
+        (Standing.HELD, Status.INDEXED, Word.EXCLUDED, 406, Outcome.NOT_ACCEPTABLE),
+        (Standing.LINKS, Status.CRAWLED, Word.REDIRECTED, 200, Outcome.NOT_MODIFIED),
+        (Standing.HELD, Status.INDEXED, Word.REDIRECTED, 301, Outcome.REDIRECT),
+        (Standing.HELD, Status.ERROR, Word.LOST, 200, Outcome.SOFT_404),
+        (Standing.HELD, Status.ERROR, Word.FAILED, 503, Outcome.TRANSIENT),
+        (Standing.HELD, Status.ERROR, Word.FAILED, 1103, Outcome.UNREACHABLE),
+        (Standing.HELD, Status.OUT_OF_SCOPE, Word.EXCLUDED, None, Outcome.NOT_MODIFIED),
+        # The end of a run replaced the word of the visit.
+        (Standing.HELD, Status.INDEXED, Word.ORPHANED, 200, Outcome.NOT_MODIFIED),
+        (Standing.HELD, Status.INDEXED, Word.SKIPPED, 304, Outcome.NOT_MODIFIED),
+        (Standing.HELD, Status.ERROR, Word.ORPHANED, 404, Outcome.NOT_FOUND),
+        (Standing.HELD, Status.INDEXED, Word.SKIPPED, 302, Outcome.REDIRECT),
+        (Standing.BARE, Status.GONE, Word.GONE, 404, Outcome.NOT_FOUND),
+        # Nothing is known of what they bring.
+        (Standing.BARE, Status.PENDING, None, None, None),
+        (Standing.BARE, Status.GONE, Word.DELETED, 200, None),
+        (Standing.BARE, Status.CRAWLED, Word.EXCLUDED, 406, None),
+        (Standing.BARE, Status.OUT_OF_SCOPE, Word.EXCLUDED, None, None),
+    ],
+)
+def test_what_a_page_answers_that_answers_as_last_time(
+    standing: Standing,
+    status: Status,
+    word: Word | None,
+    http_status: int | None,
+    outcome: Outcome | None,
+):
+    assert outcome_as_last_time(standing, status, word, http_status) is outcome
 
 
 @pytest.mark.parametrize("word", [None, Word.ORPHANED, Word.SKIPPED, Word.DELETED])

@@ -48,18 +48,6 @@ TABLES: Final[Mapping[str, str]] = {
     "candidate": _OF_SOURCE,
     "evidence": _OF_SOURCE,
 }
-#: Tables that no rehearsal reads: texts and the index, vectors, what other programs and processes
-#: have, files of libraries, orders that wait for their time, and notes on past runs.
-LEFT_OUT: Final = frozenset(
-    {
-        "choice", "chunk", "chunk_words", "embedder", "vector", "remote_chunk", "dead_letter",
-        "store", "snapshot", "unreadable", "vector_store", "store_file", "left_upload",
-        "domain_store", "embed_failure", "library_item", "library_move", "library_address",
-        "library_drive", "library_drive_item", "library_metadata", "api_key", "reply", "job",
-        "job_run", "library_job", "process", "due_run", "rebuild", "run_host", "host_now",
-        "collapse", "change", "event",
-    }
-)  # fmt: skip
 #: Columns that are copied empty, because no rehearsal reads them.
 EMPTY: Final[Mapping[tuple[str, str], str]] = {
     ("content", "document"): "zeroblob(0)",
@@ -112,8 +100,8 @@ def copied_source(
 ) -> Iterator[CopiedDatabase]:
     """Yield a copy of what the next run of a source reads; ``no``: source.no, 0 if it is new.
 
-    ``copied`` is called with the number of records after each table. Whoever opened all of its connections
-    calls ``hide``.
+    ``copied`` is called with the number of records after each table. Whoever opened all of the
+    copy's connections calls ``hide``.
 
     Raises:
         RegistryError: there is no room for it.
