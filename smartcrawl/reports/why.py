@@ -43,8 +43,8 @@ from smartcrawl.reports.sources_today import (
 )
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.text import report_noun
+from smartcrawl.reports.today import TodayReport
 from smartcrawl.reports.vectors import reported_store_files_of_page, reported_vectors_of_page
-from smartcrawl.reports.walk import TodayReport
 from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
 from smartcrawl.rules.http import (

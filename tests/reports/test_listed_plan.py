@@ -14,9 +14,9 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.registry.runs import runs
-from smartcrawl.run.plan import plan_reports
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.rules.model import Fault, Mode, Word
+from smartcrawl.run.plan import plan_reports
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig
 from smartcrawl.sources.files import FilesSource
