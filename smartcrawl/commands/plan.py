@@ -44,9 +44,8 @@ class Command(RegistryCommand):
             "requested, and the registry is not changed. Folders and other sources of "
             "files are listed, but no file is read. Libraries are not listed; to preview "
             f"one: {program_name()} library download DOMAIN --dry-run. --simulate shows "
-            "what other revisit "
-            "settings would have saved in the past, and how late they would have noticed "
-            "changes. Exit status: 0 done, 1 not carried out."
+            "what other revisit settings would have saved in the past, and how late they "
+            "would have noticed changes. Exit status: 0 done, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
