@@ -236,7 +236,7 @@ class _Rehearsal(RunLoop):
         if plan.extraction is Extraction.AGAIN:
             plan.extraction = Extraction.STANDS  # the stored body is not read
         visit = attempt.visit(unsigned_url(url))
-        if not _answers_as_last_time(visit, entry, is_conditional=bool(headers)):
+        if not _answers_as_last_time(visit, entry):
             self._unmet.add(page.no)
             return None
         return visit
@@ -326,7 +326,7 @@ class _Rehearsal(RunLoop):
             found.behind |= waiting
 
 
-def _answers_as_last_time(visit: Visit, entry: ReportedRecord, *, is_conditional: bool) -> bool:
+def _answers_as_last_time(visit: Visit, entry: ReportedRecord) -> bool:
     """Give a visit the answer of the last one; return False if nothing is known of it."""
     word = None if entry.word is None else Word(entry.word)
     status = Status(entry.status)
@@ -337,7 +337,7 @@ def _answers_as_last_time(visit: Visit, entry: ReportedRecord, *, is_conditional
     record = visit.page.record
     visit.answer.etag, visit.answer.last_modified = record.etag, record.last_modified
     if outcome is Outcome.NOT_MODIFIED:
-        visit.http_status, visit.error = 304 if is_conditional else 200, None
+        visit.http_status, visit.error = 304, None  # also where no validator was sent
     elif outcome is Outcome.REDIRECT:
         visit.answer.location = entry.redirect_target
     return True
