@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from smartcrawl.model.options import Options
@@ -82,7 +83,6 @@ def plan_reports(
         elif isinstance(source, SharepointSource):
             part = plan.of_library(source, entries)
         else:
-            is_listed = source.traits.is_listed
             rehearsed = rehearse_run(
                 connection,
                 source,
@@ -90,7 +90,7 @@ def plan_reports(
                 options,
                 now=int(time.time()),
                 robots=robots.of(name) if robots.is_obeyed(name) else None,
-                listing=(lambda one=source: listing(one)) if is_listed else None,
+                listing=partial(listing, source) if source.traits.is_listed else None,
                 progress=progress,
             )
             part = plan.of_run(source, rehearsed)
@@ -161,7 +161,7 @@ class _Plan:
         entries, limit = found.records, self.limit
         is_listed = self.source is not None and self.source.traits.is_listed
         plain = Counter(why for why in found.asked.values() if why is not None)
-        asked = [
+        asked: list[dict[str, Any]] = [
             {"url": entries[no].url, "conditional": why is None, "why": why}
             for no, why in found.asked.items()
         ]

@@ -192,7 +192,8 @@ class _Rehearsal(RunLoop):
             self.found.reads.append((page.no, entry))
         visit: Visit | None
         if why is not None:
-            self.found.refused[page.no] = why
+            if not page.plan.verify:
+                self.found.refused[page.no] = why
             visit = excluded_visit(self._run, attempt, url, why)
         elif page.plan.verify:
             visit = self._look(attempt, url)

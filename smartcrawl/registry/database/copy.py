@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import Any, Final
 
+import apsw
+
 from smartcrawl.model.exceptions import RegistryError, RegistryFullError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase
@@ -108,12 +110,11 @@ def copied_source(
     """
     database = CopiedDatabase(Path(mkdtemp(prefix="smartcrawl-")) / "rehearsal.db")
     try:
-        with closing(database.open()) as connection, database.translated("write"):
-            as_of_now = nullcontext() if registry.in_transaction else read_transaction(registry)
-            with as_of_now, transaction(connection):
-                _copy(registry, connection, {"no": no, "name": name}, copied)
+        as_of_now = nullcontext() if registry.in_transaction else read_transaction(registry)
+        with closing(database.open()) as connection, as_of_now, transaction(connection):
+            _copy(registry, connection, {"no": no, "name": name}, copied)
         yield database
-    except RegistryFullError as error:
+    except (apsw.FullError, RegistryFullError) as error:
         raise RegistryError(
             f"no room in {gettempdir()} to rehearse the next run of {name}: free some, or set"
             " TMPDIR to a folder with more"
