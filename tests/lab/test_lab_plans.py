@@ -1,7 +1,9 @@
 """A plan is what the next run does, if everything answers as it did last time."""
 
 import json
+import os
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,6 +180,40 @@ def test_the_guard_withholds_in_the_plan_what_it_withholds_in_the_run(lab: Lab):
     assert plan["guard"] == {"withholds": True, "removals": 12, "pages": 13}
     assert lab.run().withheld == 12
     check(lab.crawl, lab.site, plan)
+
+
+def test_a_plan_of_a_folder(crawl: LabCrawl, tmp_path: Path):
+    tree, moments = tmp_path / "tree", iter(range(1_600_000_000, 1_700_000_000, 1_000))
+    tree.mkdir()
+
+    def write(name: str, text: str) -> None:
+        (tree / name).write_text(text)
+        moment = next(moments)
+        os.utime(tree / name, (moment, moment))
+
+    for name in ("same", "edited", "lost", "emptied"):
+        write(f"{name}.md", f"# {name}\n\na whale of a page named {name}")
+    crawl(spider="files", root=tree)
+    write("edited.md", "# edited\n\ntreasure in the attic")
+    write("emptied.md", "")
+    write("new.md", "# new")
+    (tree / "lost.md").unlink()
+
+    plan = planned(crawl, {})
+    crawl(spider="files", root=tree)
+
+    read = crawl.rows(
+        f"SELECT r.url, r.first_run = {_LAST} FROM record r JOIN state s USING (no)"
+        f" WHERE s.visited_run = {_LAST} AND s.http_status <> 304"
+    )
+    assert sorted(row["url"] for row in plan["asked"]) == sorted(url for url, _ in read)
+    assert plan["newAddresses"] == sum(bool(is_new) for _, is_new in read) == 1
+    assert plan["unconditional"] == {"its validator or size changed": 2}
+    assert plan["skips"] == {"unchanged": 1, "not in the listing": 1}
+    assert plan["removes"] == {
+        RemovalRule(rule).word: count for rule, count in crawl.rows(_REMOVED)
+    }
+    assert plan["removes"] == {"absent": 1}
 
 
 def test_a_plan_leaves_no_file_behind(lab: Lab, monkeypatch: pytest.MonkeyPatch):
