@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.index.choice import EMBEDDED
@@ -23,7 +23,7 @@ from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import display_url
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.copy import CopiedDatabase, copied_source
+from smartcrawl.registry.database.copy import copied_source
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_numbers
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.run_results import RunResult
@@ -33,7 +33,6 @@ from smartcrawl.reports.today import TodayReport
 from smartcrawl.rules.files import Check
 from smartcrawl.rules.forecast import outcome_as_last_time
 from smartcrawl.rules.model import Extraction, Outcome, RemovalRule, Standing, Status, Word
-from smartcrawl.run.alone import Alone
 from smartcrawl.run.hosts import host_gate_slot
 from smartcrawl.run.loop import RunLoop
 from smartcrawl.run.orders import Orders
@@ -96,36 +95,6 @@ class Rehearsed:
 class _RehearsedRun(Run):
     """A run on a copy; the files of its library are not touched."""
 
-    @classmethod
-    def on(
-        cls,
-        database: CopiedDatabase,
-        source: Source,
-        options: Options,
-        orders: Orders,
-        now: int,
-    ) -> Self:
-        """Open a run on a copy."""
-        registry = Registry(database, database.open(), EMBEDDED)
-        try:
-            workers = Alone.open(registry, source, options, orders, now)
-            run = cls(
-                source=source,
-                options=options,
-                orders=orders,
-                registry=registry,
-                workers=workers,
-                now=now,
-            )
-        except BaseException:
-            registry.close()
-            raise
-        return run
-
-    def begin(self, now: int) -> None:
-        """Offer the seeds."""
-        self._begin(now)
-
     def _new_library(self, orders: Orders) -> None:
         return None
 
@@ -158,8 +127,16 @@ class _Rehearsal(RunLoop):
         self._count = 0
         self._unmet: set[int] = set()  #: numbers of addresses of which nothing is known
 
-    async def list_now(self, listing: Listing, taken: Iterable[list[Entry]] | None) -> None:
-        """Take the entries of a listing that is made now; ``taken``: those of one that ended."""
+    async def carry_out(self, listing: Listing | None, taken: Iterable[list[Entry]] | None) -> None:
+        """Take the run to its end; ``listing``: that of its source, if it has one.
+
+        ``taken``: the entries of a listing that has ended.
+        """
+        if listing is not None:
+            await self._list(listing, taken)
+        await self.to_the_end()
+
+    async def _list(self, listing: Listing, taken: Iterable[list[Entry]] | None) -> None:
         listed, batches = self._run.listed, self._run.batches
         assert listed is not None, "its source is listed"
         root = display_url(self._run.source.starts[0])
@@ -390,9 +367,10 @@ def rehearse_run(
         before = {entry.no: entry for entry in reported_records(reader, number)}
         probes: Any = reader.execute(_PROBES, (number,)).fetchall()
         today = TodayReport(reader, source, options)
-        with closing(_RehearsedRun.on(database, source, alone, Orders(force=forced), now)) as run:
+        registry = Registry(database, database.open(), EMBEDDED)
+        run = _RehearsedRun.open(source, alone, Orders(force=forced), now, registry=registry)
+        with closing(run):
             database.hide()
-            run.begin(now)
             loop = _Rehearsal(
                 run,
                 now,
@@ -404,15 +382,7 @@ def rehearse_run(
             )
             if robots is not None and run.due_pages is None:
                 run.sitemaps.named_before(robots_txt_sitemaps)
-            asyncio.run(_carried_out(loop, None if listing is None else listing(), taken))
+            asyncio.run(loop.carry_out(None if listing is None else listing(), taken))
             if run.failure is not None:
                 raise run.failure
             return loop.read(reader)
-
-
-async def _carried_out(
-    loop: _Rehearsal, listing: Listing | None, taken: Iterable[list[Entry]] | None
-) -> None:
-    if listing is not None:
-        await loop.list_now(listing, taken)
-    await loop.to_the_end()

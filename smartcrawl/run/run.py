@@ -342,14 +342,18 @@ class Run:
         orders: Orders,
         now: int,
         open_workers: OpenWorkers = Alone.open,
+        *,
+        registry: Registry | None = None,
     ) -> Self:
         """Open a run of ``source``, resume its interrupted run, or join a run of other workers.
+
+        ``registry``: None: the one of the options.
 
         Raises:
             RunHeldError: another process crawls this source in a run that is not shared.
             RegistryError: the registry cannot be opened or written.
         """
-        registry = open_registry_for_run(options)
+        registry = registry or open_registry_for_run(options)
         workers = open_workers(registry, source, options, orders, now)
         opened = workers.opened
         try:
