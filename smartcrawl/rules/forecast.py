@@ -262,7 +262,8 @@ def outcome_as_last_time(
     if outcome is None and http_status is not None and http_status not in (200, 304):
         outcome = Outcome.REDIRECT if http_status in REDIRECTS else _error(http_status)
     is_kept = outcome is Outcome.NOT_ACCEPTABLE and standing is not Standing.HELD
-    if outcome is not None and outcome not in _CONFIRMS and not is_kept:
+    is_asked_otherwise = http_status == Fault.OTHER_VERSION  # the next request has no validators
+    if outcome is not None and outcome not in _CONFIRMS and not (is_kept or is_asked_otherwise):
         return outcome
     return None if standing is Standing.BARE else Outcome.NOT_MODIFIED
 

@@ -32,6 +32,7 @@ from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
 from smartcrawl.rules.files import Check
 from smartcrawl.rules.forecast import outcome_as_last_time
+from smartcrawl.rules.http import REDIRECTS
 from smartcrawl.rules.model import Extraction, Outcome, RemovalRule, Standing, Status, Word
 from smartcrawl.run.hosts import host_gate_slot
 from smartcrawl.run.loop import RunLoop
@@ -308,10 +309,14 @@ def _answers_as_last_time(visit: Visit, entry: ReportedRecord) -> bool:
     """Give a visit the answer of the last one; return False if nothing is known of it."""
     word = None if entry.word is None else Word(entry.word)
     status = Status(entry.status)
-    outcome = outcome_as_last_time(Standing(entry.standing), status, word, entry.http_status)
+    http_status = entry.http_status
+    if entry.redirect_target is not None and http_status not in REDIRECTS:
+        http_status = 302  # the end of its run gave it another status, such as that of a circle
+        word = Word.REDIRECTED
+    outcome = outcome_as_last_time(Standing(entry.standing), status, word, http_status)
     if outcome is None or (outcome is Outcome.REDIRECT and entry.redirect_target is None):
         return False
-    visit.outcome, visit.http_status, visit.error = outcome, entry.http_status, entry.message
+    visit.outcome, visit.http_status, visit.error = outcome, http_status, entry.message
     record = visit.page.record
     visit.answer.etag, visit.answer.last_modified = record.etag, record.last_modified
     if outcome is Outcome.NOT_MODIFIED:

@@ -316,7 +316,7 @@ def narrowed(site: Site, tell: Teller) -> Told:
     declare()
     tell(source="docs")
     yield
-    declare('exclude = ["/shop/"]')
+    declare("excluded_patterns = ['/shop/']")
     for _ in range(2):
         tell(source="docs")
         yield

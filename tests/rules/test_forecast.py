@@ -15,7 +15,7 @@ from smartcrawl.rules.forecast import (
     outcome_as_last_time,
     reason_without_validators,
 )
-from smartcrawl.rules.model import Extraction, Outcome, RemovalRule, Standing, Status, Word
+from smartcrawl.rules.model import Extraction, Fault, Outcome, RemovalRule, Standing, Status, Word
 from smartcrawl.rules.reindex import DECISIONS, status_after
 
 NOW = 1_000_000
@@ -402,6 +402,7 @@ def test_a_record_tells_what_its_last_visit_found(standing, outcome, http_status
         (Standing.HELD, Status.ERROR, Word.FAILED, 503, Outcome.TRANSIENT),
         (Standing.HELD, Status.ERROR, Word.FAILED, 1103, Outcome.UNREACHABLE),
         (Standing.HELD, Status.OUT_OF_SCOPE, Word.EXCLUDED, None, Outcome.NOT_MODIFIED),
+        (Standing.HELD, Status.ERROR, Word.LOST, int(Fault.OTHER_VERSION), Outcome.NOT_MODIFIED),
         # The end of a run replaced the word of the visit.
         (Standing.HELD, Status.INDEXED, Word.ORPHANED, 200, Outcome.NOT_MODIFIED),
         (Standing.HELD, Status.INDEXED, Word.SKIPPED, 304, Outcome.NOT_MODIFIED),
