@@ -22,7 +22,7 @@ from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.run.library.dry import DryLibrary
+from smartcrawl.run.dry_library import DryLibrary
 from smartcrawl.run.library.embedding import LibraryEmbed
 from smartcrawl.run.library.job import LibraryJob
 from smartcrawl.run.library.report import LibraryReport

@@ -147,7 +147,7 @@ class _Rehearsal(RunLoop):
                 if batches.batch.full:
                     await batches.flush(self._now)
             if isinstance(listing, BucketListing) and listed.lacks_some:
-                for entries in listing.again():
+                for entries in listing.again() or ():
                     listed.take(entries)
         except (OSError, SmartcrawlError) as error:
             listed.fail(root, str(error))
