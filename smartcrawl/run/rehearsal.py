@@ -138,17 +138,13 @@ class _Rehearsal(RunLoop):
         await self.to_the_end()
 
     async def _list(self, listing: Listing, taken: Iterable[list[Entry]] | None) -> None:
-        listed, batches = self._run.listed, self._run.batches
+        listed = self._run.listed
         assert listed is not None, "its source is listed"
         root = display_url(self._run.source.starts[0])
         try:
-            for entries in listing.batches() if taken is None else taken:
-                listed.take(entries)
-                if batches.batch.full:
-                    await batches.flush(self._now)
+            await self._take_listed(listing.batches() if taken is None else taken)
             if isinstance(listing, BucketListing) and listed.lacks_some:
-                for entries in listing.again() or ():
-                    listed.take(entries)
+                await self._take_listed(listing.again() or ())
         except (OSError, SmartcrawlError) as error:
             listed.fail(root, str(error))
             return
@@ -159,6 +155,15 @@ class _Rehearsal(RunLoop):
             if warning is not None and warning not in listing.notes:
                 listing.notes.append(warning)
         listed.end(root, listing)
+
+    async def _take_listed(self, portions: Iterable[list[Entry]]) -> None:
+        """Take entries that a thread lists, because a listing may run a loop of its own."""
+        listed, batches, left = self._run.listed, self._run.batches, iter(portions)
+        assert listed is not None, "its source is listed"
+        while (entries := await asyncio.to_thread(next, left, None)) is not None:
+            listed.take(entries)
+            if batches.batch.full:
+                await batches.flush(self._now)
 
     async def _visit(self, page: Page) -> None:
         self._count += 1
