@@ -238,10 +238,8 @@ def forecast_outcome(status: Status, word: Word | None, http_status: int | None)
             return None
 
 
-#: Outcomes that leave a stored page as it is, or confirm it.
-_CONFIRMS: Final = frozenset(
-    {Outcome.CHANGED, Outcome.SAME, Outcome.NOT_MODIFIED, Outcome.ALIAS, Outcome.EXCLUDED}
-)
+#: Outcomes after which a stored page would be confirmed.
+_CONFIRMS: Final = frozenset({Outcome.CHANGED, Outcome.SAME, Outcome.ALIAS, Outcome.EXCLUDED})
 
 
 def outcome_as_last_time(
@@ -259,7 +257,7 @@ def outcome_as_last_time(
     >>> outcome_as_last_time(Standing.BARE, Status.PENDING, None, None)
     """
     outcome = forecast_outcome(status, word, http_status)
-    if outcome is None and http_status is not None and http_status not in (200, 304):
+    if http_status is not None and http_status not in (200, 304):
         outcome = Outcome.REDIRECT if http_status in REDIRECTS else _error(http_status)
     is_kept = outcome is Outcome.NOT_ACCEPTABLE and standing is not Standing.HELD
     is_asked_otherwise = http_status == Fault.OTHER_VERSION  # the next request has no validators
