@@ -1,10 +1,13 @@
 """An index elsewhere that other processes write while this one opens it (ADR 130)."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from smartcrawl.index import choice, known, remote
+from smartcrawl.index.elasticsearch.documents import index_version
 from smartcrawl.index.elasticsearch.meta import FOREIGN, Known
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
@@ -109,6 +112,25 @@ def test_an_index_of_which_nothing_is_known_is_noted(
         known.IDENTITY: "index 1", known.EPOCH: "1", known.SEALED: "0", known.EMBEDDER: "",
         known.OPENINGS: "1", known.PLACE: "docs-pages at http://127.0.0.1:9200",
     }  # fmt: skip
+
+
+def test_a_new_epoch_begins_behind_all_that_the_index_has(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
+    sealed: list[int] = []
+    sink = SimpleNamespace(
+        highest=lambda: index_version(3, 70), identity=lambda: "index 1", openings=lambda: 5,
+        sealed=sealed.append,
+    )  # fmt: skip
+    monkeypatch.setattr(remote, "open_remote_index", lambda *_: nullcontext(sink))
+    options: Any = None
+
+    assert remote.begin_index_epoch(options, desk.connection) == (4, 0)
+    assert known.read_index_facts(desk.connection) == {
+        known.IDENTITY: "index 1", known.EPOCH: "4", known.OPENINGS: "5",
+        known.SEALED: str(index_version(4, 0)),
+    }  # fmt: skip
+    assert sealed == [0], "the index is at what the registry says"
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,13 @@ def test_words_that_are_near_outrank_words_that_are_apart():
     assert ranked("red lamp", apart, near) == "b a"
 
 
+def test_a_word_among_the_first_80_of_a_page_outranks_one_behind_them():
+    behind = page("a", "word " * 80 + "lamp " + "word " * 19)
+    among = page("b", "word " * 79 + "lamp " + "word " * 20)
+
+    assert ranked("lamp", behind, among) == "b a"
+
+
 def test_pages_with_too_few_words_are_left_out_when_others_have_all():
     pages = page("all", "red oil lamp"), page("two", "red lamp"), page("one", "red paint")
 

@@ -1,11 +1,15 @@
 """What was extracted from a body is found by its hash (ADR 69)."""
 
+import json
+
 import pytest
 
 from smartcrawl.extract.hashes import body_hash
 from smartcrawl.model.documents import CUT, Image, Link
 from smartcrawl.model.pages import NAMES_SIGNED
+from smartcrawl.model.urls import url_hash
 from smartcrawl.registry import pages
+from smartcrawl.registry.pack import links_for_database, pack_stored_links, unpack_stored_links
 from smartcrawl.registry.pages import StoredExtraction, find_stored_extraction
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, Desk, document
@@ -138,3 +142,18 @@ def test_the_look_up_uses_its_index(desk: Desk):
 
     assert "record_body" in str(rows)
     assert "SCAN" not in str(rows)
+
+
+def test_links_for_postgresql_have_no_nul_and_the_hash_of_an_address_that_is_not_normalized():
+    plain = Link("http://b.example/", "to\0b", "hyperlink", True)
+    spelled = Link("http://b.example:80/", "b", "canonical", False)
+    packed = pack_stored_links([plain, spelled])
+
+    stored = links_for_database(packed, "postgres")
+
+    assert json.loads(stored) == [
+        ["http://b.example/", "to\ufffdb", "hyperlink", True],
+        ["http://b.example:80/", "b", "canonical", False, url_hash("http://b.example/")],
+    ]
+    assert unpack_stored_links(stored) == [plain._replace(anchor="to\ufffdb"), spelled]
+    assert links_for_database(packed, "sqlite") is packed

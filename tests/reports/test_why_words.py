@@ -7,8 +7,8 @@ import pytest
 
 from smartcrawl.registry.removal.purge import Target
 from smartcrawl.reports.removals import _orphan
-from smartcrawl.reports.why import UnlistedParts
-from smartcrawl.rules.model import RemovalRule, Standing, Status
+from smartcrawl.reports.why import Stories, UnlistedParts
+from smartcrawl.rules.model import RemovalRule, Standing, Status, Word
 
 LACKING = UnlistedParts(7, ("/docs/a (refused)",))
 WITHIN, OUTSIDE = "file:///docs/a/x.md", "file:///docs/b/x.md"
@@ -60,3 +60,26 @@ def test_an_orphan_has_the_reason_or_the_page_that_took_its_place(detail: str, w
     )  # fmt: skip
 
     assert _orphan(target, 3)["why"] == why
+
+
+@pytest.mark.parametrize(
+    ("standing", "word", "said"),
+    [
+        (Standing.BARE, Word.LOST, "nothing is stored of the page"),
+        (Standing.LINKS, Word.LOST, "the stored links stay"),
+        (Standing.HELD, Word.LOST, "the stored page stays searchable"),
+        (Standing.HELD, Word.MODIFIED, "its content was indexed"),
+    ],
+)
+def test_a_decision_says_what_stays_of_a_page(standing: Standing, word: Word, said: str):
+    nothing: Any = None
+    stories = Stories(nothing, nothing, {}, nothing, again=nothing)
+    entry: Any = SimpleNamespace(
+        word=word, status=Status.INDEXED, http_status=404, standing=standing,
+        visited_run=3, reached_run=3,
+    )  # fmt: skip
+    history, record = [{"event": "visited", "run": 3}], {"lastChecked": 5, "lastIndexed": 4}
+
+    decision = stories._decision(nothing, entry, history, record, [], is_listed=False)
+
+    assert str(decision["text"]).rpartition("; ")[2] == said
