@@ -1,5 +1,6 @@
 """`scrapy demo`: its steps, and that it leaves nothing behind, however it ends."""
 
+import io
 import json
 import os
 import pty
@@ -17,10 +18,12 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from rich.console import Console
 
 from smartcrawl.commands import demo, demo_stage
 from smartcrawl.commands.demo_stage import (
@@ -372,6 +375,114 @@ def test_words_are_wrong_usage(place: Place) -> None:
     assert (status, out) == (2, "")
     assert "demo takes options only" in err
     assert place.is_untouched()
+
+
+# What each step claims
+
+
+class Told(Scene):
+    """A scene whose runs are given."""
+
+    told: tuple[dict[str, Any], ...] = ()
+
+    def runs(self) -> list[dict[str, Any]]:
+        return list(self.told)
+
+
+NOTHING = {
+    "run": 1, "complete": True, "new": 0, "modified": 0, "lost": 0, "gone": 0, "removed": 0,
+    "bytesDownloaded": 0,
+}  # fmt: skip
+FOUND = "http://a.example" + DELETED
+#: What each step saw where it worked: newest run, the one before, answers 200 and 304, output.
+WORKED: dict[str, tuple[dict[str, int], dict[str, int], int, int, str]] = {
+    "The first crawl": ({"new": 14}, {}, 14, 0, ""),
+    "Search": ({}, {}, 0, 0, "http://a.example/trouble.html"),
+    "A refresh": ({}, {}, 0, 14, ""),
+    "The site changes": ({"new": 1, "modified": 1, "lost": 1}, {}, 2, 0, ""),
+    "A lost page stays": ({}, {}, 0, 0, f"{FOUND} last visit failed"),
+    "Removal needs evidence": ({"gone": 1, "removed": 1}, {}, 0, 0, ""),
+    "Undo": ({}, {}, 0, 0, FOUND),
+    "The whole story": ({}, {}, 0, 0, "discovered, lost 404, removed, restored"),
+}
+#: What differs in steps that did not work: the same of another step, or a run with another count.
+FAILED: list[tuple[str, dict[str, int], dict[str, int], int, int, str | None]] = [
+    ("The first crawl", {"new": 13}, {}, 0, 0, None),
+    ("The first crawl", {"complete": False}, {}, 0, 0, None),
+    ("The first crawl", {}, {}, 1, 0, None),
+    ("Search", {}, {}, 0, 0, ""),
+    ("A refresh", {"bytesDownloaded": 1}, {}, 0, 0, None),
+    ("A refresh", {"complete": False}, {}, 0, 0, None),
+    ("A refresh", {}, {}, 0, 1, None),
+    ("The site changes", {"new": 0}, {}, 0, 0, None),
+    ("The site changes", {"modified": 2}, {}, 0, 0, None),
+    ("The site changes", {"lost": 0}, {}, 0, 0, None),
+    ("The site changes", {"removed": 1}, {}, 0, 0, None),
+    ("The site changes", {}, {}, 1, 0, None),
+    ("A lost page stays", {}, {}, 0, 0, FOUND),
+    ("A lost page stays", {}, {}, 0, 0, "last visit failed"),
+    ("Removal needs evidence", {"removed": 0}, {}, 0, 0, None),
+    ("Removal needs evidence", {"gone": 0}, {}, 0, 0, None),
+    ("Removal needs evidence", {}, {"removed": 1}, 0, 0, None),
+    ("Removal needs evidence", {}, {}, 0, 0, FOUND),
+    ("Undo", {}, {}, 0, 0, ""),
+    ("The whole story", {}, {}, 0, 0, "discovered, lost 404, removed"),
+]
+
+
+def claims(title: str, last: Any, before: Any, sent: int, confirmed: int, output: str) -> Any:
+    """What a step claims, where it saw this."""
+    site: Any = SimpleNamespace(pages=range(14), answers={200: sent, 304: confirmed})
+    scene = Told(site, "http://a.example/", Path("nowhere"))
+    scene.told = (NOTHING | last, NOTHING | before)
+    scene.answers.append(demo_stage.Answer("smartcrawl", 0, output, 0.0))
+    (step,) = (step for step in demo_stage.STEPS if step.title == title)
+    return step.claims(scene)
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_a_step_claims_what_is_true_where_it_worked(title: str) -> None:
+    assert all(claims(title, *WORKED[title]).values())
+
+
+@pytest.mark.parametrize(("title", "last", "before", "sent", "confirmed", "output"), FAILED)
+def test_a_step_claims_what_is_not_true_where_it_did_not_work(
+    title: str,
+    last: dict[str, int],
+    before: dict[str, int],
+    sent: int,
+    confirmed: int,
+    output: str | None,
+) -> None:
+    """``sent`` and ``confirmed`` are answers beyond those of a step that worked."""
+    runs, earlier, whole, same, shown = WORKED[title]
+    seen = claims(
+        title, runs | last, earlier | before, whole + sent, same + confirmed,
+        shown if output is None else output,
+    )  # fmt: skip
+
+    assert not all(seen.values())
+
+
+@pytest.mark.parametrize(
+    ("pause", "keyboard", "waited"),
+    [(True, True, "Enter"), (True, False, "1 s"), (False, True, "1 s")],
+)
+def test_a_terminal_waits_for_enter_where_it_can_come_and_otherwise_for_a_second(
+    pause: bool, keyboard: bool, waited: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: keyboard))
+    monkeypatch.setattr("builtins.input", lambda: done.append("Enter"))
+    monkeypatch.setattr(demo_stage.time, "sleep", lambda seconds: done.append(f"{seconds:g} s"))
+    stage = TextStage(pause=pause)
+    stage._console = Console(force_terminal=True, file=io.StringIO())
+    result: Any = SimpleNamespace(claims={"it is so": True})
+
+    for number in (1, len(demo_stage.STEPS)):
+        stage.close_step(number, demo_stage.STEPS[0], result)
+
+    assert done == [waited], "and not after the last step"
 
 
 # The site
