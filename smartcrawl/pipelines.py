@@ -19,10 +19,9 @@ from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.engine.signals import page_signal_event
 from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverError, SinkError
 from smartcrawl.model.pages import Visit
-from smartcrawl.run.answers import NextRequest
+from smartcrawl.run.answers import NextRequest, Soft404Probe
 from smartcrawl.run.reading import Reading, VisitSteps, judge_run_visit
 from smartcrawl.run.run import Run
-from smartcrawl.run.soft404 import Soft404Probe
 
 logger = logging.getLogger(__name__)
 

@@ -63,7 +63,7 @@ EXCEPTIONS: Final = {
     "smartcrawl.registry.database.session:PostgresRows.get_description": "likewise",
     "smartcrawl.model.urls:url_partition_key": "tests compare the views with it (R0-09)",
     "smartcrawl.model.urls:normalize_path": "for files, which are to come (R0-20 to R0-23)",
-    "smartcrawl.server.frontier.addresses:UrlMetadata.discovered_at": (
+    "smartcrawl.server.frontier:UrlMetadata.discovered_at": (
         "it is checked, and not kept (ADR 60)"
     ),
     "smartcrawl.run.library.result:Embedded.embed_failed": "a key of JSON, made of its name",

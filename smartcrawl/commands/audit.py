@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
-from smartcrawl.commands.audit_domains import (
-    AuditedDomains,
-    audit_command_domains,
-    files_missing_for_audit_command,
-)
-from smartcrawl.commands.audit_links import AuditedLinks
-from smartcrawl.commands.audit_text import (
-    print_audit_command,
-    print_audit_command_as_json,
-    print_embedded_audit_as_json,
-)
-from smartcrawl.commands.salvage_text import print_salvage_command
 from smartcrawl.index import audit
 from smartcrawl.index.audit import (
     AuditFindings,
+    Finding,
     IndexComparison,
     IndexMender,
     Kind,
@@ -43,16 +36,28 @@ from smartcrawl.index.remote import (
 from smartcrawl.model.exceptions import (
     RegistryError,
     SinkError,
+    SourceError,
     UsageError,
 )
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.integrity import damaged_database_error
 from smartcrawl.registry.database.sqlite import SqliteDatabase
-from smartcrawl.registry.database.transactions import last_sequence_number
-from smartcrawl.registry.repair.salvage import is_registry_sound, salvage_registry
+from smartcrawl.registry.database.transactions import last_sequence_number, transaction
+from smartcrawl.registry.repair.salvage import (
+    Copied,
+    LinksToNowhere,
+    Salvaged,
+    is_registry_sound,
+    links_to_nowhere_rows,
+    mend_links_to_nowhere,
+    salvage_registry,
+)
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import Loss, withholds_sweep
+from smartcrawl.run.library.audit import DomainAudit, DomainFindings, run_domain_audit_summary
+from smartcrawl.run.library.comparison import Difference, Place
+from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain, sharepoint_domain_ids
 from smartcrawl.terminal.bar import Bar
 from smartcrawl.terminal.command import (
     HELD,
@@ -60,8 +65,382 @@ from smartcrawl.terminal.command import (
     ChangingCommand,
     base_command_missing_registry,
     count_argument,
+    print_json,
 )
-from smartcrawl.terminal.output import Output, print_complaint, print_note
+from smartcrawl.terminal.output import Output, print_complaint, print_note, printed_json
+from smartcrawl.terminal.tables import (
+    Column,
+    print_table,
+    printed_name_column,
+    printed_note_column,
+    printed_number_column,
+    printed_whole_column,
+    printed_word_column,
+)
+
+
+@dataclass(slots=True)
+class AuditedLinks:
+    """Pages with links to addresses that have no record, by source."""
+
+    found: list[tuple[str, LinksToNowhere]]
+    mended: bool = False
+
+    @classmethod
+    def of(cls, connection: Connection, sources: list[tuple[int, str]]) -> Self:
+        """Look for them in some sources, given by number and name."""
+        return cls(
+            [(name, page) for no, name in sources for page in links_to_nowhere_rows(connection, no)]
+        )
+
+    @property
+    def agree(self) -> bool:
+        """Whether each link leads to a record, or is looked up again by the next run."""
+        return self.mended or not self.found
+
+    def mend(self, connection: Connection) -> None:
+        """Have the next run look up the links of these pages; the caller has the leases."""
+        with transaction(connection):
+            mend_links_to_nowhere(connection, [page for _, page in self.found])
+        self.mended = True
+
+    def print_text(self) -> None:
+        """Print the first pages, with what becomes of them."""
+        if not self.found:
+            return
+        count = len(self.found)
+        verb = "links" if count == 1 else "link"
+        after = "; the next run resolves their links again" if self.mended else ""
+        print(f"{report_noun(count, 'page')} {verb} to addresses that have no record{after}")
+        for source, page in islice(self.found, SHOWN):
+            print(f"  {source}  {page.url}  {report_noun(len(page.targets), 'link')}")
+        if count > SHOWN:
+            print(f"  and {count - SHOWN:,} more (--format json lists all)")
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the pages as objects of JSON."""
+        return [
+            {"source": source, "url": page.url, "no": page.no, "targets": list(page.targets)}
+            for source, page in self.found
+        ]
+
+
+SHOWN: Final = 20  #: differences of a domain, or of a kind, in a table
+
+
+def audit_command_columns(thing: str) -> tuple[Column, ...]:
+    """Return the columns of a table of differences; ``thing``: the name of what differs."""
+    return (
+        printed_word_column("difference"),
+        printed_name_column("source"),
+        printed_whole_column(thing),
+        printed_note_column("detail"),
+    )
+
+
+_COLUMNS: Final = audit_command_columns("item")
+#: Names of the places, as they follow "missing in".
+_PLACES: Final = {
+    Place.FILES: "on disk",
+    Place.FILES_MAP: "in files_map.csv",
+    Place.VECTORSTORE_MAP: "in vectorstore_map.csv",
+    Place.VECTOR_STORE: "in the vector store",
+    Place.METADATA: "in files_metadata.json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedDomains:
+    """The findings of each domain, and those that are left after a repair."""
+
+    found: list[tuple[DomainFindings, DomainFindings | None]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  #: of domains that cannot be read
+
+    @property
+    def agree(self) -> bool:
+        """Whether no difference is left, and everything was compared."""
+        after = (found if left is None else left for found, left in self.found)
+        return not self.problems and all(findings.agree for findings in after)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no domain."""
+        return not (self.found or self.problems)
+
+    def print_text(self) -> None:
+        """Print the counts, and the first differences as a table."""
+        for found, left in self.found:
+            _print_domain(found, left)
+
+    def print_json(self) -> None:
+        """Print one JSON array; its lists of differences are streamed, not kept in memory."""
+        print("[", end="")
+        for number, (found, left) in enumerate(self.found):
+            print(f"{',' if number else ''}\n    {{")
+            for key, value in run_domain_audit_summary(found, left).items():
+                print(f"      {json.dumps(key)}: {printed_json(value, sys.stdout)},")
+            print('      "differences": [', end="")
+            shown = found if left is None else left
+            for place, difference in enumerate(shown):
+                row = printed_json(difference._asdict(), sys.stdout)
+                print(f"{',' if place else ''}\n        {row}", end="")
+            print("]\n    }", end="")
+        print("]", end="")
+
+
+@contextmanager
+def audit_command_domains(
+    connection: Connection,
+    options: Options,
+    names: Sequence[str],
+    *,
+    reads_data: bool,
+    is_mending: bool,
+    tick: Callable[[str, int], None],
+) -> Iterator[AuditedDomains]:
+    """Compare the domains of some sources, all where none is named, and repair them.
+
+    ``tick`` is called with a participle, and the number of items so far.
+
+    Raises:
+        SmartcrawlError: a repair cannot be carried out.
+    """
+    audited = AuditedDomains()
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        tick("compared", done)
+
+    with ExitStack() as stack:
+        for domain_id in sharepoint_domain_ids(options.sharepoint.storage):
+            if names and not any(name.startswith(f"{domain_id}.") for name in names):
+                continue
+            try:
+                domain = load_sharepoint_domain(options.sharepoint.storage, domain_id)
+            except SourceError as error:
+                audited.problems.append(str(error))
+                continue
+            audit = DomainAudit(domain, options, connection, names, reads_data=reads_data)
+            if not audit.has_items():
+                continue
+            found = stack.enter_context(audit.compare(count))
+            left = None
+            if is_mending and found.agree:
+                left = found
+            elif is_mending:
+                reasons = audit.mend(found)
+                left = stack.enter_context(audit.compare(count))
+                left.reasons += reasons
+            audited.found.append((found, left))
+        yield audited
+
+
+def _print_domain(found: DomainFindings, left: DomainFindings | None) -> None:
+    print(f"{found.domain}: {report_noun(found.items, 'item')} in the registry")
+    shown = found if left is None else left
+    for place, where in _PLACES.items():
+        for difference, number in found.counts[place].items():
+            after = 0 if left is None else left.counts[place][difference]
+            if number or after:
+                tail = "" if left is None else f", {after:,} left"
+                print(f"{number:7,} {difference} {where}{tail}")
+    rows: list[dict[str, Any]] = [
+        {
+            "difference": each.difference,
+            "source": each.source,
+            "item": each.item,
+            "detail": f"{_PLACES[each.place]}{each.detail and ': '}{each.detail}",
+        }
+        for each in islice(shown, SHOWN)
+    ]
+    if rows:
+        print()
+        print_table(_COLUMNS, rows)
+    if shown.total() > SHOWN:
+        print(f"and {shown.total() - SHOWN:,} more (--format json lists all)")
+    if shown.agree:
+        print("records, disk, maps, vector store and metadata agree")
+
+
+def files_missing_for_audit_command(audited: AuditedDomains) -> list[str]:
+    """Return the domains some files of which only a download brings back."""
+    return [
+        found.domain
+        for found, left in audited.found
+        if left is not None and left.counts[Place.FILES][Difference.MISSING]
+    ]
+
+
+_INDEX_COLUMNS: Final = audit_command_columns("page")
+#: Names of the kinds of differences, for 1 and for any other number.
+_WORDS: Final = {
+    Kind.MISSING: ("missing document", "missing documents"),
+    Kind.SURPLUS: ("surplus document", "surplus documents"),
+    Kind.LINKED: ("linked document without a record", "linked documents without a record"),
+    Kind.CHANGED: ("document with other content", "documents with other content"),
+    Kind.VECTORS: ("document with other vectors", "documents with other vectors"),
+    Kind.OPEN: ("open record", "open records"),
+    Kind.DEAD: ("dead letter", "dead letters"),
+}
+
+
+def print_audit_command(
+    found: AuditFindings, left: AuditFindings | None, strange: str | None, *, agree: bool
+) -> None:
+    """Print the counts and the first differences as a table."""
+    pages, documents = (
+        report_noun(found.pages, "page"),
+        report_noun(found.documents, "document"),
+    )
+    print(f"{pages} in the registry, {documents} in the index")
+    if strange is not None:
+        print_note(strange)
+    shown = found if left is None else left
+    rows = [_row(kind, one) for kind in Kind for one in islice(shown.of(kind), SHOWN)]
+    for kind in Kind:
+        number = found.counts[kind]
+        after = "" if left is None else f", {left.counts[kind]:,} left"
+        print(f"{number:7,} {_WORDS[kind][number != 1]}{after}")
+    if rows:
+        print()
+        print_table(_INDEX_COLUMNS, rows)
+    more = sum(max(0, shown.counts[kind] - SHOWN) for kind in Kind)
+    if more:
+        print(f"and {more:,} more (--format json lists all)")
+    if agree:
+        print("registry and index agree")
+
+
+def _row(kind: Kind, one: Finding) -> dict[str, Any]:
+    return {
+        "difference": kind,
+        "source": one.source,
+        "page": one.url or one.key,
+        "detail": one.detail,
+    }
+
+
+def print_audit_command_as_json(
+    found: AuditFindings,
+    left: AuditFindings | None,
+    strange: str | None,
+    parts: tuple[AuditedDomains, AuditedLinks],
+    *,
+    agree: bool,
+) -> None:
+    """Print one JSON object; its lists are streamed, not kept in memory.
+
+    ``agree``: whether registry and index do.
+    """
+    domains, links = parts
+    facts: dict[str, Any] = {
+        "index": "elasticsearch",
+        "agree": agree and domains.agree and links.agree,
+        "mismatch": strange,
+        "pages": found.pages,
+        "documents": found.documents,
+        "counts": found.counts,
+        "left": None if left is None else left.counts,
+    }
+    print("{")
+    for key, value in facts.items():
+        print(f"  {json.dumps(key)}: {printed_json(value, sys.stdout)},")
+    for place, kind in enumerate(Kind, 1):
+        print(f"  {json.dumps(kind)}: [", end="")
+        for number, one in enumerate(found.of(kind)):
+            row = printed_json(one._asdict(), sys.stdout)
+            print(f"{',' if number else ''}\n    {row}", end="")
+        print("]" if place == len(Kind) else "],")
+    _print_parts_as_json(domains, links)
+
+
+def print_embedded_audit_as_json(domains: AuditedDomains, links: AuditedLinks) -> None:
+    """Print one JSON object about an index that is part of the registry."""
+    agree = domains.agree and links.agree
+    print(f'{{\n  "index": "embedded",\n  "agree": {json.dumps(agree)}')
+    _print_parts_as_json(domains, links)
+
+
+def _print_parts_as_json(domains: AuditedDomains, links: AuditedLinks) -> None:
+    """Print the end of an object, with the keys of domains and links where there are some."""
+    if links.found:
+        print(f'  , "nowhere": {printed_json(links.as_json(), sys.stdout)}')
+    if not domains.is_empty:
+        print('  , "domains": ', end="")
+        domains.print_json()
+        print()
+    print("}")
+
+
+#: Effects of a salvage, for 1 row and for any other number.
+_MENDED: Final = {
+    "fetched_again": (
+        "page has lost content or state; the next crawl downloads it again",
+        "pages have lost content or state; the next crawl downloads them again",
+    ),
+    "sources": (
+        "source has lost its name and is now called salvaged-NUMBER",
+        "sources have lost their names and are now called salvaged-NUMBER",
+    ),
+    "hosts": ("host has lost its figures", "hosts have lost their figures"),
+    "dropped": (
+        "row is unreadable or belongs to a missing one, and is left out",
+        "rows are unreadable or belong to missing ones, and are left out",
+    ),
+}
+
+
+def print_salvage_command(done: Salvaged | None, *, as_json: bool, dry: bool = False) -> None:
+    """Print how many rows of each table were copied, and which are missing.
+
+    ``dry``: nothing was changed.
+    """
+    if as_json:
+        print_json(_as_json(done) | ({"dryRun": True} if dry else {}))
+    elif done is None:
+        print("the registry is not damaged; there is nothing to salvage")
+    else:
+        rows = [
+            {"table": one.table, "copied": one.rows, "missing": _missing(one)}
+            for one in done.tables
+            if one.rows or not one.whole
+        ]
+        print_table(
+            (
+                printed_word_column("table"),
+                printed_number_column("copied"),
+                printed_number_column("missing"),
+            ),
+            rows,
+        )
+        for name, rows_of in done.mended.counts().items():
+            if rows_of:
+                print(f"{rows_of:,} {_MENDED[name][rows_of != 1]}")
+        if dry:
+            print_note(f"nothing was changed: {done.aside} would be kept under another name")
+            return
+        print_note(f"the damaged file is kept as {done.aside}")
+        if not done.whole:
+            print_note("crawl every source once, to download missing content again")
+
+
+def _missing(one: Copied) -> str:
+    return "unknown" if one.missing is None else str(one.missing)
+
+
+def _as_json(done: Salvaged | None) -> dict[str, Any]:
+    if done is None:
+        return {"sound": True}
+    return {
+        "sound": False,
+        "whole": done.whole,
+        "aside": str(done.aside),
+        "tables": {one.table: {"copied": one.rows, "missing": one.missing} for one in done.tables},
+        "mended": done.mended.counts(),
+    }
+
 
 _EMBEDDED: Final = (
     "the index is part of the registry and is written in the same transaction, so they "

@@ -50,8 +50,8 @@ from smartcrawl.registry.jobs import load_stored_jobs
 from smartcrawl.reports.sources_today import vanished_sources
 from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
-from smartcrawl.sources.address_hints import declared_address_unquoted
 from smartcrawl.sources.declared import DeclaredSources, load_declared_sources
+from smartcrawl.sources.fields import declared_address_unquoted
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.command import base_command_damage

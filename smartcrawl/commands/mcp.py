@@ -103,7 +103,7 @@ class Command(BaseCommand):
         refresher = None
         if opts.allow_refresh:
             from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
-            from smartcrawl.server.mcp.refreshing import McpRefresher  # noqa: PLC0415
+            from smartcrawl.server.mcp.tools import McpRefresher  # noqa: PLC0415
 
             declared = DeclaredNames(*options.source_files)
             program = command_crawl_program(self, options, declared)

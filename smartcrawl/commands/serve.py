@@ -40,7 +40,7 @@ from smartcrawl.terminal.output import print_complaint, print_note, printed
 
 if TYPE_CHECKING:
     from smartcrawl.server.jobs.declared import DeclaredNames
-    from smartcrawl.server.jobs.program import CrawlProgram
+    from smartcrawl.server.jobs.runner import CrawlProgram
     from smartcrawl.server.jobs.scheduler import TickWork
 
 _DAY = 86_400  #: seconds
@@ -153,15 +153,20 @@ def _works(
 ) -> list[TickWork]:
     """Return what the scheduler does each tick: orders, jobs of libraries, then other jobs."""
     from smartcrawl.server.items.due_runs import DueRuns  # noqa: PLC0415
-    from smartcrawl.server.items.rebuilding import Rebuilding  # noqa: PLC0415
+    from smartcrawl.server.items.orders import Rebuilding  # noqa: PLC0415
     from smartcrawl.server.jobs.clock import JobClock  # noqa: PLC0415
     from smartcrawl.server.jobs.crawl_runs import BegunRun, CrawlRuns  # noqa: PLC0415
     from smartcrawl.server.jobs.library_store import LibraryWork  # noqa: PLC0415
-    from smartcrawl.server.jobs.local import LocalCrawls  # noqa: PLC0415
-    from smartcrawl.server.jobs.runner import Crawls, Runner  # noqa: PLC0415
+    from smartcrawl.server.jobs.runner import (  # noqa: PLC0415
+        Crawls,
+        LocalCrawls,
+        Runner,
+    )
     from smartcrawl.server.jobs.scheduler import JobScheduler  # noqa: PLC0415
-    from smartcrawl.server.jobs.scrapyd import ScrapydCrawls  # noqa: PLC0415
-    from smartcrawl.server.jobs.scrapyd_client import ScrapydClient  # noqa: PLC0415
+    from smartcrawl.server.jobs.scrapyd import (  # noqa: PLC0415
+        ScrapydClient,
+        ScrapydCrawls,
+    )
 
     most = server.max_running_jobs
     due, libraries = LocalCrawls(database, program), LocalCrawls(database, program)

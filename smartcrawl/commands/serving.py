@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from smartcrawl.commands.plain_settings import PlainSettings
+from smartcrawl.commands.running import PlainSettings
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
@@ -22,7 +22,7 @@ from smartcrawl.terminal.output import print_note
 
 if TYPE_CHECKING:
     from smartcrawl.server.jobs.declared import DeclaredNames
-    from smartcrawl.server.jobs.program import CrawlProgram
+    from smartcrawl.server.jobs.runner import CrawlProgram
 
 _SMARTCRAWL: Final = (sys.executable, "-m", "smartcrawl", "crawl")
 _SCRAPY: Final = (sys.executable, "-m", "scrapy", "crawl")  #: the name of a spider follows
@@ -68,7 +68,7 @@ def command_crawl_program(
 ) -> CrawlProgram:
     """Return the program that crawls for a server; ``declared``: knows the spiders of sources."""
     # Every start of scrapy imports this module, and its list of commands needs no server.
-    from smartcrawl.server.jobs.program import CrawlProgram  # noqa: PLC0415
+    from smartcrawl.server.jobs.runner import CrawlProgram  # noqa: PLC0415
 
     scrapy = not isinstance(command.settings, PlainSettings)  # those of a Scrapy project
     return CrawlProgram(

@@ -17,9 +17,12 @@ from scrapy.settings import BaseSettings
 
 from smartcrawl import settings as module
 from smartcrawl.engine.current_run import run_of_crawler, stop_crawler, wake_engine
-from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
 from smartcrawl.engine.download.library import downloader_library_entries
-from smartcrawl.engine.download.network import EnvironmentProxies
+from smartcrawl.engine.download.network import (
+    CertificateTrust,
+    EnvironmentProxies,
+    lane_tls_context,
+)
 from smartcrawl.model.exceptions import RegistryError, SettingError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import display_url, url_endpoint, url_has_port
@@ -30,10 +33,9 @@ from smartcrawl.run.orders import Halt
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import FilesSource
-from smartcrawl.sources.github.address import quoted_repository_path
 from smartcrawl.sources.github.api import GithubApi, github_token
 from smartcrawl.sources.github.listing import ListedCommit, RepositoryListing
-from smartcrawl.sources.github.source import GithubSource
+from smartcrawl.sources.github.source import GithubSource, quoted_repository_path
 from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import Entry, FileValidator, Listing
 from smartcrawl.sources.listing.folder import FolderListing

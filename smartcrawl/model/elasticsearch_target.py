@@ -10,9 +10,9 @@ from typing import Any, Final, Self
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.openai_server import whole_path
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.settings_table import setting_value
-from smartcrawl.model.whole_path import whole_path
 
 _REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: parts that no address has
 #: Default ports by scheme.

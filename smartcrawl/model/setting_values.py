@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from smartcrawl.model.authorities import authority_file_option
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.given_numbers import MOST_NUMBER, given_number, given_number_bounds
+from smartcrawl.model.openai_server import authority_file_option, whole_path
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.urls import request_url
-from smartcrawl.model.whole_path import whole_path
 from smartcrawl.rules.absence import PASSING
 
 CMDLINE: Final = 40  #: priority of settings that are given with -s, as Scrapy counts

@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.meant import meant_word
+from smartcrawl.model.openai_server import path_beside_project, project_folder
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.setting_values import PathText, Setting
 from smartcrawl.model.settings_table import SETTINGS
-from smartcrawl.model.whole_path import path_beside_project, project_folder
 
 SETTINGS_FILE: Final = "smartcrawl.toml"
 _SOURCES: Final = "sources.toml"

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.openai_server import whole_path
 from smartcrawl.model.settings_table import SETTINGS, setting_value
-from smartcrawl.model.whole_path import whole_path
 
 _SECRET: Final = re.compile(r"[\x21-\x7e]+")
 

@@ -31,7 +31,7 @@ from smartcrawl.model.urls import (
 )
 from smartcrawl.registry.commit.run_counts import count_queued_row
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.database.databases import DatabaseControl
 from smartcrawl.registry.database.transactions import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.run_results import last_start_rows, stored_start_argument_rows

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from smartcrawl.model.exceptions import UnknownNameError
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.database.databases import DatabaseControl
 from smartcrawl.rules.connections import SeedReach
 from smartcrawl.rules.model import Word
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from smartcrawl.model.exceptions import CommitsLostError
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.database.databases import DatabaseControl
 from smartcrawl.registry.database.transactions import draw_sequence_numbers
 
 _BLOCK = 4096  #: numbers drawn at a time; unused ones are given back

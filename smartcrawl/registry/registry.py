@@ -11,8 +11,7 @@ from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.commit.snapshots import Snapshots
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import choices
-from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database, registry_database
+from smartcrawl.registry.database.databases import Database, DatabaseControl, registry_database
 from smartcrawl.registry.index_protocols import Indexing
 from smartcrawl.registry.names import SeedNameRows
 from smartcrawl.registry.numbers import RecordNumbers

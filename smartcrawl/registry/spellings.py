@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.documents import CUT
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.database.databases import DatabaseControl
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_links, unpack_stored_numbers
 from smartcrawl.rules.model import Outcome, Standing, Word
 from smartcrawl.rules.spellings import (

@@ -13,7 +13,8 @@ from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import EndingRunRow
 from smartcrawl.registry.removal.settle import wall_reason_rows
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
-from smartcrawl.registry.runs.evidence import (
+from smartcrawl.registry.runs.run_results import RunResult
+from smartcrawl.registry.runs.runs import (
     count_run_rows,
     count_silent_rows,
     failed_pin_rows,
@@ -21,7 +22,6 @@ from smartcrawl.registry.runs.evidence import (
     failed_sitemap_rows,
     kept_back_rows,
 )
-from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.rules.run_orders import INTERRUPTED
 from smartcrawl.rules.seal import (
     OUTSIDE,
@@ -31,14 +31,12 @@ from smartcrawl.rules.seal import (
 )
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
-from smartcrawl.run.depths import DepthUpdates
-from smartcrawl.run.due import DuePages
 from smartcrawl.run.frontier.memory import Frontier
-from smartcrawl.run.links import Links
+from smartcrawl.run.links import DepthUpdates, Links
 from smartcrawl.run.orders import Orders, run_closing_from_orders, run_policy_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
-from smartcrawl.run.spellings import LateSpellings
+from smartcrawl.run.spellings import DuePages, LateSpellings
 from smartcrawl.run.workers import Workers
 from smartcrawl.sources.base import Source, belongs_to_source
 

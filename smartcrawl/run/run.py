@@ -26,24 +26,20 @@ from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.writer import Written
 from smartcrawl.rules.run_orders import COMMITS_LOST, INTERRUPTED
-from smartcrawl.run.alone import Alone
 from smartcrawl.run.batches import Batches, open_run_batches
 from smartcrawl.run.collapses import Collapses
-from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.detours import Detours
-from smartcrawl.run.due import DuePages
 from smartcrawl.run.ending import RunEnding
-from smartcrawl.run.extractions import ExtractionPlan
+from smartcrawl.run.extractions import ExtractionPlan, StoredPages
 from smartcrawl.run.hosts import Strays, open_host_trust
-from smartcrawl.run.links import BeyondDepth, Links, SignedUrls, SitemapLinks
+from smartcrawl.run.links import BeyondDepth, DepthUpdates, Links, SignedUrls, SitemapLinks
 from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.offers import AddressBook, Offers, UrlBudget
 from smartcrawl.run.orders import Halt, Orders, run_depth_limits
 from smartcrawl.run.seeds import Pins, Seeds, warn_of_other_run_start
 from smartcrawl.run.shortcomings import Shortcomings
-from smartcrawl.run.spellings import LateSpellings, Spellings
-from smartcrawl.run.stored_pages import StoredPages
-from smartcrawl.run.workers import OpenWorkers, Workers
+from smartcrawl.run.spellings import DuePages, LateSpellings, Spellings
+from smartcrawl.run.workers import Alone, OpenWorkers, Workers
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.private_files import narrow_private_data, private_folder

@@ -10,7 +10,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
-from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.database.databases import DatabaseControl
 from smartcrawl.registry.pages import PageReader, RegistryReaders
 from smartcrawl.registry.pending_pins import pin_registered_rows
 from smartcrawl.registry.registry import Registry

@@ -8,7 +8,7 @@ from threading import Event
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.server.key_time import KeyTime
+from smartcrawl.server.keys import KeyTime
 from smartcrawl.server.measures import Metrics
 from smartcrawl.server.stores import Stores
 

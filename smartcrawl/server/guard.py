@@ -18,10 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.server.classes import api_request_acts_by_reading, api_scope_needed
 from smartcrawl.server.errors import ApiError, api_unavailable, send_error_response
 from smartcrawl.server.keys import Key, KeyCache
-from smartcrawl.server.limits import RequestCounts
+from smartcrawl.server.limits import RequestCounts, api_request_acts_by_reading, api_scope_needed
 
 #: Paths that answer without a key, for probes.
 OPEN: Final = frozenset({"/health", "/ready"})

@@ -28,7 +28,7 @@ from smartcrawl.server.errors import (
     error_response,
     request_id_of,
 )
-from smartcrawl.server.key_time import KEPT
+from smartcrawl.server.keys import KEPT
 from smartcrawl.sources.jobs import JobError
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,6 @@
-"""Limits of requests a minute, and the headers that report them (R2-06 to R2-08).
+"""Limits of requests a minute, by class, and the headers that report them (R2-06 to R2-08).
+
+Limits of requests a minute, and the headers that report them (R2-06 to R2-08).
 
 A client is its API key, else its address. Minutes are those of the clock. Several servers count
 together in Redis; one alone counts in its own memory. What is no HTTP request reaches no layer
@@ -11,19 +13,92 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from enum import Enum
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.server.classes import RateClass, api_rate_class, api_request_changes_something
 from smartcrawl.server.errors import ApiError, api_unavailable, send_error_response
+from smartcrawl.server.keys import Scope
 
 logger = logging.getLogger(__name__)
+
+
+#: Paths of documents and searches.
+_DATA: Final = ("/api/v1/documents/", "/api/Search/", "/mcp/")
+#: Paths that read with any method; a tool that changes something asks for its scope itself.
+_READING: Final = ("/mcp/",)
+#: Paths that act with any method.
+_ACTING: Final = ("/v2/crawler/",)
+#: Paths that change every page at once.
+_ADMIN: Final = ("/api/RebuildIndex/",)
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class RateClass(Enum):
+    """The three kinds of endpoints with a limit of their own."""
+
+    JOBS = "jobs"
+    DATA = "data"
+    MONITORING = "monitoring"
+
+
+def api_request_changes_something(method: str, path: str) -> bool:
+    """Whether a request may change something.
+
+    >>> api_request_changes_something("GET", "/v2/crawler/crawl")
+    True
+    >>> api_request_changes_something("GET", "/api/v1/jobs")
+    False
+    >>> api_request_changes_something("POST", "/mcp")
+    False
+    """
+    return _is_at(path, _ACTING) or (method not in _SAFE and not _is_at(path, _READING))
+
+
+def api_request_acts_by_reading(method: str, path: str) -> bool:
+    """Whether a request may change something although its method only reads.
+
+    >>> api_request_acts_by_reading("GET", "/v2/crawler/crawl")
+    True
+    >>> api_request_acts_by_reading("POST", "/v2/crawler/crawl")
+    False
+    """
+    return method in _SAFE and api_request_changes_something(method, path)
+
+
+def api_rate_class(method: str, path: str) -> RateClass:
+    """Return the class whose limit counts a request.
+
+    >>> api_rate_class("GET", "/api/v1/documents/1f"), api_rate_class("GET", "/api/SearchStatus")
+    (<RateClass.DATA: 'data'>, <RateClass.MONITORING: 'monitoring'>)
+    """
+    if api_request_changes_something(method, path):
+        return RateClass.JOBS
+    return RateClass.DATA if _is_at(path, _DATA) else RateClass.MONITORING
+
+
+def api_scope_needed(method: str, path: str) -> Scope:
+    """Return the least scope for a request.
+
+    >>> api_scope_needed("POST", "/api/RebuildIndex").name, api_scope_needed("GET", "/metrics").name
+    ('ADMIN', 'READ')
+    """
+    if _is_at(path, _ADMIN):
+        return Scope.ADMIN
+    return Scope.OPERATE if api_request_changes_something(method, path) else Scope.READ
+
+
+def _is_at(path: str, places: tuple[str, ...]) -> bool:
+    """Whether a path is one of these places, or below one; each ends with a slash."""
+    return f"{path}/".startswith(places)
+
 
 _MINUTE: Final = 60
 _TIMEOUT: Final = 0.5  #: seconds for Redis to answer
@@ -51,7 +126,7 @@ class RequestCounts:
         self._counts[name] += 1
         return self._counts[name]
 
-    def refuse_spent(self, scope: Scope) -> None:
+    def refuse_spent(self, scope: AsgiScope) -> None:
         """Refuse a request without a known key whose address has no requests left.
 
         The look-up of its key would not be counted otherwise.
@@ -98,7 +173,7 @@ class Limits:
         self._here = counts
         self._shared = _Shared(redis, counts.clock) if redis else None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it; its answer gets the headers in both cases."""
         if scope["type"] != "http":
             try:
@@ -140,7 +215,7 @@ def _above(limit: int, kind: RateClass, seconds: float) -> ApiError:
     return ApiError("RATE_LIMITED", reason=reason, headers={"Retry-After": str(int(seconds) + 1)})
 
 
-def api_client(scope: Scope) -> str:
+def api_client(scope: AsgiScope) -> str:
     """Return the client of a request: its key, else its address."""
     key = scope.get("smartcrawl.key")
     return f"key:{key.id}" if key is not None else _client_by_address(scope.get("client"))

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from smartcrawl.server.classes import api_rate_class
 from smartcrawl.server.errors import CODES
 from smartcrawl.server.guard import OPEN
+from smartcrawl.server.limits import api_rate_class
 
 _SCHEMA: Final = "#/components/schemas/Error"
 #: Statuses that any endpoint may answer; the other ones are named by its route.

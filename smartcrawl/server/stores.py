@@ -13,8 +13,7 @@ from anyio import fail_after, to_thread
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database, registry_database
+from smartcrawl.registry.database.databases import Database, DatabaseControl, registry_database
 from smartcrawl.registry.database.sqlite import SqliteConnection
 from smartcrawl.registry.database.transactions import read_transaction
 

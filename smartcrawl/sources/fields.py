@@ -1,4 +1,4 @@
-"""The fields of a declared source: types, checks and messages."""
+"""The fields of a declared source: types, checks, messages and hints."""
 
 from __future__ import annotations
 
@@ -10,12 +10,70 @@ import can_ada
 from cssselect import HTMLTranslator, SelectorError
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from smartcrawl.model.authorities import authority_file_option
 from smartcrawl.model.given_numbers import MOST_NUMBER
+from smartcrawl.model.meant import nearest_word
+from smartcrawl.model.openai_server import authority_file_option
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key
 from smartcrawl.rules.model import Mode
-from smartcrawl.sources.address_hints import declared_address_hint, declared_address_unquoted
 from smartcrawl.sources.scope import compile_scope_pattern
+
+_WEB: Final = ("http", "https")
+_SCHEME: Final = re.compile(r"([A-Za-z]{3,7})(?::/*|;/*|//+)(?=[^/])")
+_LIKE_WEB: Final = 0.75  #: least similarity of a mistyped scheme; ftp has .57, httpd .89
+_FILE: Final = re.compile(r"file:|[A-Za-z]:\\|\.{0,2}/(?!/)")
+_BARE_IPV6: Final = re.compile(r"https?://[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(?:[/?#]|\Z)")
+_PORT: Final = re.compile(r"https?://[^/?#]*:(\d+)(?:[/?#]|\Z)")
+_LAST_PORT: Final = 65_535
+_ASCII_QUOTES: Final = '"<>`'  #: a URL has none of them; ' may be in one
+_QUOTES: Final = _ASCII_QUOTES + "'“”„‘’«»"
+_HOST_ALONE: Final = re.compile(r"(?:https?://)?[^/?#]*")
+
+
+def declared_address_hint(text: str) -> str:
+    """Return the probable correction of an invalid address, or an empty string.
+
+    >>> declared_address_hint("htps://docs.example.com/")
+    '; did you mean https://docs.example.com/?'
+    >>> declared_address_hint("http://::1:8000/")
+    '; an IPv6 address goes in brackets, as in http://[::1]:8000/'
+    >>> declared_address_hint("mailto:me@example.com")
+    ''
+    """
+    found = _SCHEME.match(text)
+    if found and (found[1].lower() not in _WEB or "://" not in found[0]):
+        scheme = nearest_word(found[1].lower(), _WEB, least=_LIKE_WEB)
+        url = request_url(f"{scheme}://{text[found.end() :]}") if scheme else None
+        if url is not None:
+            return f"; did you mean {url}?"
+    if _FILE.match(text):
+        return "; to crawl files, serve their folder, as with python3 -m http.server"
+    if _BARE_IPV6.match(text):
+        return "; an IPv6 address goes in brackets, as in http://[::1]:8000/"
+    port = _PORT.match(text)
+    if port and int(port[1]) > _LAST_PORT:
+        return f"; a port is a number up to {_LAST_PORT}"
+    return ""
+
+
+def declared_address_unquoted(text: str) -> str | None:
+    """Return an address without the quotes that were pasted with it; None where there are none.
+
+    A single or typographic quotation mark at the end may be part of the address, unless one is
+    before it, or it would be one of the host.
+
+    >>> declared_address_unquoted('https://a.example/"'), declared_address_unquoted("https://a.example/o'")
+    ('https://a.example/', None)
+    >>> declared_address_unquoted("https://de.example.org/„Foo“"), declared_address_unquoted("„https://a.example/“")
+    (None, 'https://a.example/')
+    >>> declared_address_unquoted("'a.example'"), declared_address_unquoted("a.example'")
+    ('a.example', 'a.example')
+    """
+    given = text.strip()
+    bare = given.lstrip(_QUOTES)
+    of_host = _HOST_ALONE.fullmatch(given)
+    bare = bare.rstrip(_QUOTES if bare != given or of_host else _ASCII_QUOTES)
+    return bare if bare != given else None
+
 
 MAX_PATTERNS: Final = 100  #: in each list
 MAX_PATTERN: Final = 1_000  #: characters

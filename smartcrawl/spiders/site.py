@@ -12,7 +12,7 @@ from scrapy.http import Response
 
 from smartcrawl.engine.download.answers import answer_of_scrapy_response
 from smartcrawl.engine.download.stored import server_answer
-from smartcrawl.engine.waiting import DocumentPipelineTasks
+from smartcrawl.engine.reextraction import DocumentPipelineTasks
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.run.answers import NextRequest

@@ -14,7 +14,7 @@ from typing import Final
 from platformdirs import user_data_dir
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.whole_path import path_beside_project, whole_path
+from smartcrawl.model.openai_server import path_beside_project, whole_path
 
 LOCAL: Final = ".smartcrawl"
 _SOURCES: Final = "sources.toml"

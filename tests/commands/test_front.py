@@ -20,7 +20,7 @@ from smartcrawl import __version__, commands
 from smartcrawl.commands.front import main_command
 from smartcrawl.commands.handed_on import hand_commands_on
 from smartcrawl.commands.listed import COMMANDS
-from smartcrawl.commands.plain_settings import PlainSettings
+from smartcrawl.commands.running import PlainSettings
 from smartcrawl.commands.search import Command as Search
 from smartcrawl.model.options import Options
 from smartcrawl.model.setting_values import CMDLINE

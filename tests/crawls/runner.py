@@ -34,7 +34,7 @@ from smartcrawl.index import writing
 from smartcrawl.model.batches import Batch
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database import control, sqlite, transactions
+from smartcrawl.registry.database import databases, sqlite, transactions
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.runs import runs
 
@@ -135,7 +135,7 @@ def step(last: str) -> None:
         die("after the commit of", name)
 
     _sweeps_in_parts()
-    for module in (collapsed, runs, control, writing):
+    for module in (collapsed, runs, databases, writing):
         assert module.transaction is transactions.transaction  # type: ignore[attr-defined]
         module.transaction = transaction  # type: ignore[attr-defined]
 

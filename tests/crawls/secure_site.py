@@ -3,7 +3,7 @@
 import ssl
 from pathlib import Path
 
-from smartcrawl.engine.download.certificates import CertificateTrust
+from smartcrawl.engine.download.network import CertificateTrust
 from tests.certificates import Signer, made, written
 from tests.site_server import Site
 

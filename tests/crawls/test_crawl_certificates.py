@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
+from smartcrawl.engine.download.network import CertificateTrust, lane_tls_context
 from tests.certificates import certificate, made, written
 from tests.crawls.commands import Crawl, Record
 from tests.crawls.secure_site import HOSTS, Secure

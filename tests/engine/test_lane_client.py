@@ -18,8 +18,7 @@ from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
 from smartcrawl.engine.download import decoding
-from smartcrawl.engine.download.certificates import CertificateTrust
-from smartcrawl.engine.download.network import GuardedResolver
+from smartcrawl.engine.download.network import CertificateTrust, GuardedResolver
 from smartcrawl.engine.lane.client import LaneClient
 from smartcrawl.engine.lane.connections import LaneAnswer
 from smartcrawl.engine.own_spiders import HttpAuth, Offsite

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.engine import waiting
-from smartcrawl.engine.waiting import DocumentPipelineTasks
+from smartcrawl.engine import reextraction
+from smartcrawl.engine.reextraction import DocumentPipelineTasks
 from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Outcome
 
@@ -52,7 +52,7 @@ def waiting_in(pipelines: Pipelines) -> DocumentPipelineTasks:
 def test_so_many_documents_wait_and_the_rest_takes_the_ordinary_way(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(waiting, "MOST", 3)
+    monkeypatch.setattr(reextraction, "MOST", 3)
 
     async def scene() -> None:
         pipelines = Pipelines()
@@ -72,7 +72,7 @@ def test_so_many_bytes_wait_and_are_given_back(
     monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ):
     """Also where a pipeline raises; otherwise no document could wait any more."""
-    monkeypatch.setattr(waiting, "MOST_BYTES", 100)
+    monkeypatch.setattr(reextraction, "MOST_BYTES", 100)
 
     async def scene() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)

@@ -23,8 +23,13 @@ from smartcrawl.index.ranking import (
     rank_searched_pages,
     search_term_weight,
 )
-from smartcrawl.index.searching import MOST_PROPOSED, existing_search_terms, search_pool
-from smartcrawl.index.spelling import SpellingFound, corrected_search_query
+from smartcrawl.index.searching import (
+    MOST_PROPOSED,
+    SpellingFound,
+    corrected_search_query,
+    existing_search_terms,
+    search_pool,
+)
 from smartcrawl.model.exceptions import SearchQueryError
 
 

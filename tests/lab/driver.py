@@ -25,11 +25,10 @@ from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, http_validators_kept, retry_after
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest
+from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest, Soft404Probe
 from smartcrawl.run.hosts import host_gate_slot
 from smartcrawl.run.loop import RunLoop
 from smartcrawl.run.run import Run
-from smartcrawl.run.soft404 import Soft404Probe
 from smartcrawl.run.visits import (
     PASSING_FAULTS,
     begins_with_head,
@@ -133,7 +132,7 @@ class Driver(RunLoop):
         return await self._soft_404.is_soft_404(visit, document)
 
     async def _probe(self, url: str, host: str) -> Answer:
-        """Request the address that cannot exist (smartcrawl.run.soft404)."""
+        """Request the address that cannot exist (smartcrawl.run.answers)."""
         if self._robots is not None and self._robots.forbids(url):
             raise ConnectionError("robots.txt forbids the question")
         answer = self._web.ask("GET", url, {})

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.reports.concerns import LOOKS
-from smartcrawl.reports.status import RUN_KEYS, STATUS_KEYS, StatusReportCounts
+from smartcrawl.reports.status import LOOKS, RUN_KEYS, STATUS_KEYS, StatusReportCounts
 from smartcrawl.reports.text import report_time_span
 from tests.crawls.commands import Crawl, Result
 from tests.site_server import Page, Site, html

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from smartcrawl.model.redaction import escaped_tags, escaped_text, json_safe_text
-from smartcrawl.model.unseen import visible_text
+from smartcrawl.model.redaction import escaped_tags, escaped_text, json_safe_text, visible_text
 
 
 @pytest.mark.parametrize("char", ["\U000e0000", "\U000e0041", "\U000e007f"])

@@ -14,7 +14,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.removal.tombstones import delete_empty_source_rows
-from smartcrawl.registry.runs import evidence, runs
+from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.run_results import stored_run_result
 from smartcrawl.rules.http import outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome, RunState, Word
@@ -570,7 +570,7 @@ def test_pending_is_what_was_reached_and_not_visited(desk: Desk):
 
     assert list(desk.readers.progress.pending(1)) == [(3, 1), (2, 2)]
     assert list(desk.readers.progress.visited(1)) == [(1, 0)]
-    assert evidence.count_run_rows(desk.connection, 1) == (1, 0, 2)
+    assert runs.count_run_rows(desk.connection, 1) == (1, 0, 2)
 
 
 # Seeds
@@ -611,7 +611,7 @@ def test_a_seed_answers_when_its_redirects_end_in_200_or_304(
         desk.write(desk.visit(urls[-1], "words", outcome=outcome, status=end))
 
     told = f"{urls[0]} (redirected to {urls[1]})" if hops else urls[0]
-    assert evidence.failed_seed_rows(desk.connection, 1) == ((told,) if failed else ())
+    assert runs.failed_seed_rows(desk.connection, 1) == ((told,) if failed else ())
 
 
 REFUSED = "its address is not public: permit its network with ALLOW_NETWORKS"
@@ -636,7 +636,7 @@ def test_a_failed_seed_has_the_number_and_the_reason_of_its_end(
     desk.write(desk.visit(urls[-1], outcome=outcome, status=status, error=error))
 
     way = f"redirected to {urls[1]}: " if hops else ""
-    assert evidence.failed_seed_rows(desk.connection, 1) == (f"{urls[0]} ({way}{words})",)
+    assert runs.failed_seed_rows(desk.connection, 1) == (f"{urls[0]} ({way}{words})",)
 
 
 def test_an_excluded_seed_has_no_number_of_an_earlier_failure(desk: Desk):
@@ -649,7 +649,7 @@ def test_an_excluded_seed_has_no_number_of_an_earlier_failure(desk: Desk):
     desk.write(desk.visit(url, outcome=Outcome.EXCLUDED, status=None, error="disallowed"))
     runs.add_seed_rows(desk.connection, run.no, [number])
 
-    assert evidence.failed_seed_rows(desk.connection, run.no) == (f"{url} (disallowed)",)
+    assert runs.failed_seed_rows(desk.connection, run.no) == (f"{url} (disallowed)",)
 
 
 def test_the_reason_of_a_failed_seed_is_none_of_an_earlier_run(desk: Desk):
@@ -664,7 +664,7 @@ def test_the_reason_of_a_failed_seed_is_none_of_an_earlier_run(desk: Desk):
     desk.write(visit)
     runs.add_seed_rows(desk.connection, run.no, [number])
 
-    assert evidence.failed_seed_rows(desk.connection, run.no) == (f"{seed} (redirected to {end})",)
+    assert runs.failed_seed_rows(desk.connection, run.no) == (f"{seed} (redirected to {end})",)
 
 
 def test_a_seed_that_redirects_out_of_scope_or_in_a_circle_has_failed(desk: Desk):
@@ -676,7 +676,7 @@ def test_a_seed_that_redirects_out_of_scope_or_in_a_circle_has_failed(desk: Desk
     desk.write(desk.visit("http://a.example/out", outcome=Outcome.REDIRECT, status=302))
     runs.add_seed_rows(desk.connection, 1, [a, out, a])
 
-    assert evidence.failed_seed_rows(desk.connection, 1) == (
+    assert runs.failed_seed_rows(desk.connection, 1) == (
         "http://a.example/a",
         "http://a.example/out",
     )
@@ -688,7 +688,7 @@ def test_a_seed_that_answered_in_an_earlier_run_only_has_failed(desk: Desk):
     run = desk.open()
     runs.add_seed_rows(desk.connection, run.no, [number])
 
-    assert evidence.failed_seed_rows(desk.connection, run.no) == ("http://a.example/",)
+    assert runs.failed_seed_rows(desk.connection, run.no) == ("http://a.example/",)
 
 
 def moved(status: int, name: str) -> dict[str, Any]:
@@ -721,10 +721,10 @@ def test_an_optional_seed_may_answer_that_there_is_none(
     runs.add_seed_rows(desk.connection, 1, [number])
     desk.write(desk.visit(url, **visit))
 
-    assert len(evidence.failed_seed_rows(desk.connection, 1)) == 1
-    found = evidence.failed_seed_rows(desk.connection, 1, optional={url: front})
+    assert len(runs.failed_seed_rows(desk.connection, 1)) == 1
+    found = runs.failed_seed_rows(desk.connection, 1, optional={url: front})
     assert bool(found) is failed
-    other = evidence.failed_seed_rows(desk.connection, 1, optional={front: front})
+    other = runs.failed_seed_rows(desk.connection, 1, optional={front: front})
     assert len(other) == 1
 
 
@@ -738,10 +738,10 @@ def test_an_optional_seed_that_was_not_asked_or_is_newly_forbidden_has_failed(de
     desk.seal()
     run = desk.open()
     runs.add_seed_rows(desk.connection, run.no, [number])
-    assert len(evidence.failed_seed_rows(desk.connection, run.no, optional=optional)) == 1
+    assert len(runs.failed_seed_rows(desk.connection, run.no, optional=optional)) == 1
     desk.reach(url)
     desk.write(desk.visit(url, outcome=Outcome.EXCLUDED, error="disallowed"))
-    assert len(evidence.failed_seed_rows(desk.connection, run.no, optional=optional)) == 1
+    assert len(runs.failed_seed_rows(desk.connection, run.no, optional=optional)) == 1
 
 
 # Numbers of addresses

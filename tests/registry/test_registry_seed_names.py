@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.database.databases import DatabaseControl
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.names import SeedNameRows
 from smartcrawl.rules.connections import SeedReach

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from smartcrawl.commands.status import Line, status_command_screen
-from smartcrawl.reports.concerns import reported_concerns, status_report_verdict
 from smartcrawl.reports.status import (
     Ages,
     Bytes,
@@ -13,6 +12,8 @@ from smartcrawl.reports.status import (
     SourceStatus,
     StatusReportChanges,
     StatusReportCounts,
+    reported_concerns,
+    status_report_verdict,
 )
 from smartcrawl.rules.model import RunState
 

@@ -11,8 +11,7 @@ from starlette.types import ASGIApp
 
 from smartcrawl import settings
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.server.app import VERSIONS, create_app
-from smartcrawl.server.versions import Version
+from smartcrawl.server.app import VERSIONS, Version, create_app
 from tests.choices import options
 
 ORDER = {"X-Smartcrawl": "order"}  #: a GET that acts is refused without it, and without a key

@@ -16,9 +16,7 @@ from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.server.jobs.crawl_runs import CrawlRuns
-from smartcrawl.server.jobs.local import LocalCrawls
-from smartcrawl.server.jobs.program import CrawlProgram
-from smartcrawl.server.jobs.runner import Kind, Runner
+from smartcrawl.server.jobs.runner import CrawlProgram, Kind, LocalCrawls, Runner
 
 #: What a process does: it yields while it waits, and returns its exit status.
 Life = Callable[["FakeProcess"], Generator[None, None, int]]

@@ -11,9 +11,9 @@ import pytest
 from fastapi import APIRouter
 
 from smartcrawl.server import bodies
+from smartcrawl.server.app import Version
 from smartcrawl.server.bodies import DEPTH, LIMIT
 from smartcrawl.server.context import Context
-from smartcrawl.server.versions import Version
 from tests.server.api_client import application, ask, error_of
 
 JSON = {"Content-Type": "application/json"}

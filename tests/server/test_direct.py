@@ -12,10 +12,10 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.types import ASGIApp
 
+from smartcrawl.server.app import Version
 from smartcrawl.server.context import Context
 from smartcrawl.server.direct import Direct, DirectRoute
 from smartcrawl.server.errors import api_not_found
-from smartcrawl.server.versions import Version
 from tests.server.api_client import application, ask, error_of
 
 

@@ -7,10 +7,10 @@ import pytest
 from fastapi import APIRouter
 
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.server.app import Version
 from smartcrawl.server.context import Context
 from smartcrawl.server.keys import Scope as KeyScope
 from smartcrawl.server.keys import make_api_key
-from smartcrawl.server.versions import Version
 from tests.server.api_client import application, ask, error_of
 
 

@@ -5,12 +5,10 @@ from pathlib import Path
 import pytest
 from fastapi import APIRouter
 
-from smartcrawl.server.app import VERSIONS, create_app
+from smartcrawl.server.app import VERSIONS, Version, create_app
 from smartcrawl.server.bodies import LIMIT
-from smartcrawl.server.classes import RateClass, api_rate_class
 from smartcrawl.server.context import Context
-from smartcrawl.server.limits import RequestCounts
-from smartcrawl.server.versions import Version
+from smartcrawl.server.limits import RateClass, RequestCounts, api_rate_class
 from tests import servers
 from tests.choices import options
 from tests.server.api_client import application, ask, ask_all, error_of, server_options

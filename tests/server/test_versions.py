@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from fastapi import APIRouter
 
+from smartcrawl.server.app import Deprecated, Version
 from smartcrawl.server.context import Context
-from smartcrawl.server.versions import Deprecated, Version
 from tests.server.api_client import application, ask
 
 

@@ -23,7 +23,7 @@ from twisted.web.client import HTTPConnectionPool, RequestTransmissionFailed
 from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
 from smartcrawl.engine.current_run import HaltedRequestError, run_of_crawler
-from smartcrawl.engine.download.certificates import CertificateTrust, ContextFactory
+from smartcrawl.engine.download.network import CertificateTrust, ContextFactory
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
 from smartcrawl.run.hosts import FRESH, Strays, run_stray_origin

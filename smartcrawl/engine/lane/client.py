@@ -14,8 +14,12 @@ from typing import Final
 
 from scrapy.settings import BaseSettings
 
-from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
-from smartcrawl.engine.download.network import GuardedResolver, resolve_allowed_addresses
+from smartcrawl.engine.download.network import (
+    CertificateTrust,
+    GuardedResolver,
+    lane_tls_context,
+    resolve_allowed_addresses,
+)
 from smartcrawl.engine.lane.connections import ClosedError, LaneAnswer, LaneConnection
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.urls import url_endpoint

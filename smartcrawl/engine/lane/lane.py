@@ -26,9 +26,8 @@ from scrapy.utils.request import request_httprepr
 
 from smartcrawl.engine.current_run import is_crawler_stopping, run_of_crawler
 from smartcrawl.engine.delays import DelayControl, gate_of_crawler
-from smartcrawl.engine.download.certificates import CertificateTrust
 from smartcrawl.engine.download.decoding import DecodingMiddleware
-from smartcrawl.engine.download.network import GuardedResolver, installed_resolver
+from smartcrawl.engine.download.network import CertificateTrust, GuardedResolver, installed_resolver
 from smartcrawl.engine.download.robots import RobotsDownloads
 from smartcrawl.engine.items import VisitDone, VisitsFirst
 from smartcrawl.engine.lane.client import LaneClient

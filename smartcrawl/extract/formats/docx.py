@@ -13,8 +13,7 @@ from smartcrawl.extract.formats.common import (
     given_document_title,
     parsed_document,
 )
-from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
-from smartcrawl.extract.formats.zipped import ZipArchive
+from smartcrawl.extract.formats.zipped import Attributes, ZipArchive, markup_attribute, walk_markup
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document
 

@@ -13,8 +13,13 @@ from smartcrawl.extract.formats.common import (
     corrupt_document,
     parsed_document,
 )
-from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
-from smartcrawl.extract.formats.zipped import ZipArchive, document_part_name
+from smartcrawl.extract.formats.zipped import (
+    Attributes,
+    ZipArchive,
+    document_part_name,
+    markup_attribute,
+    walk_markup,
+)
 from smartcrawl.extract.html import HTML_TYPES, parse_html
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document, Section

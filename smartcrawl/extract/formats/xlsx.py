@@ -40,8 +40,7 @@ from smartcrawl.extract.formats.common import (
     document_table_section,
     parsed_document,
 )
-from smartcrawl.extract.formats.markup import MAX_TAG, Attributes, walk_markup
-from smartcrawl.extract.formats.zipped import ZipArchive
+from smartcrawl.extract.formats.zipped import MAX_TAG, Attributes, ZipArchive, walk_markup
 from smartcrawl.model.documents import Document, Section
 
 MAX_ROW: Final = 1_048_576  #: of the format

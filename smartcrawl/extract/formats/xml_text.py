@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from smartcrawl.extract.formats.common import MAX_TEXT, Tokens, document_too_large, parsed_document
-from smartcrawl.extract.formats.markup import (
+from smartcrawl.extract.formats.zipped import (
     Attributes,
     markup_attribute,
     markup_portions,

@@ -16,8 +16,8 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.rules.forecast import Mark, rate_marks_after
 from smartcrawl.rules.model import Word
-from smartcrawl.rules.rate import Mark, rate_marks_after
 
 _COUNTED: Final = (
     "visits",

@@ -16,8 +16,34 @@ from smartcrawl.registry.database.sqlite import (
     SqliteDatabase,
     apply_migrations,
 )
+from smartcrawl.registry.database.transactions import transaction
 
 _T = TypeVar("_T")
+
+
+class DatabaseControl:
+    """Runs the work of one thread over one connection.
+
+    Every method raises RegistryError when the database fails.
+    """
+
+    def __init__(self, database: Database, connection: Connection) -> None:
+        self.database = database
+        self.connection = connection
+
+    def write(self, work: Callable[[], _T]) -> _T:
+        """Do ``work`` in one transaction."""
+
+        def within() -> _T:
+            with transaction(self.connection):
+                return work()
+
+        return self.retry(within)
+
+    def retry(self, work: Callable[[], _T]) -> _T:
+        """Do ``work``, which opens its own transactions and can be repeated from the first one."""
+        with self.database.translated("write"):
+            return self.database.retried(work)
 
 
 class Lease(Protocol):

@@ -9,12 +9,12 @@ from enum import StrEnum, auto
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from smartcrawl.extract.library.conversion import (
+from smartcrawl.extract.library.lists import ListColumn, ListRow, csv_list, read_csv_of_list
+from smartcrawl.extract.library.pages import (
     csv_row_of_library_list,
     extract_library_content,
     extract_original_content,
 )
-from smartcrawl.extract.library.lists import ListColumn, ListRow, csv_list, read_csv_of_list
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database
+from smartcrawl.registry.database.databases import Database, DatabaseControl
 from smartcrawl.registry.library.job_rows import (
     CANCELLED,
     ENDED,

@@ -34,13 +34,13 @@ from smartcrawl.registry.writer import Written
 from smartcrawl.rules.http import MOST_REDIRECTS
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.memory import Frontier, FrontierDepths
 from smartcrawl.run.frontier.redis.connection import connect_redis, redis_place
 from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.hosts import SharedHosts, SharedRobots
 from smartcrawl.run.hosts import ABSENT, HostGate, HostGateLimits, HostNotes, Turn, host_gate_slot
+from smartcrawl.run.links import DepthUpdates
 from smartcrawl.run.orders import Orders, run_closing_from_orders, run_policy_from_orders
 from smartcrawl.run.run import Run
 from smartcrawl.run.seeds import Seeds

@@ -18,8 +18,7 @@ from smartcrawl.registry.pages import STATE_IS_DUE_SQL
 from smartcrawl.rules.model import PRIORITY
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import FrontierStats
-from smartcrawl.server.data.kept import KeptAnswers
-from smartcrawl.server.data.queries import json_response, refuse_api_query
+from smartcrawl.server.data.queries import KeptAnswers, json_response, refuse_api_query
 
 MOST_HOSTS: Final = 1_000
 _SECONDS: Final = 10  #: age up to which an answer counts

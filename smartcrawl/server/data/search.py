@@ -28,12 +28,15 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
+from smartcrawl.reports.status import status_report
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.answers import Hits
+from smartcrawl.server.data.answers import Hits, SearchStatus
 from smartcrawl.server.data.queries import (
+    KeptAnswers,
     Query,
     WholeNumber,
     json_response,
+    refuse_api_query,
     refuse_repeated_parameter,
 )
 from smartcrawl.server.errors import api_invalid_input
@@ -140,3 +143,46 @@ def add_routes(context: Context, router: APIRouter) -> None:
             raise EmbedderError(str(error), lasting=True) from error
         except NoVectorsError as error:
             raise api_invalid_input("mode", f"mode must be text: {error}") from error
+
+
+_SECONDS: Final = 10  #: age up to which an answer counts
+
+
+def api_search_status(connection: Connection, now: int) -> dict[str, Any]:
+    """Return the counts and rates of all sources together."""
+    total = status_report(connection, now)[-1]
+    counts = total.counts
+    return {
+        "items": {
+            "Pending": counts.pending,
+            "Crawled": counts.crawled,
+            "Indexed": counts.indexed,
+            "Error": counts.error,
+            "OutOfScope": counts.out_of_scope,
+            "Gone": counts.gone,
+        },
+        "indexed": counts.indexed,
+        "changeRate": total.changes.rate,
+        "errorRate": counts.error_rate,
+        "lost": counts.lost,
+        "orphans": counts.orphans,
+    }
+
+
+def add_status_routes(context: Context, router: APIRouter) -> None:
+    """Add the route of the status."""
+    stores = context.stores
+    answers: KeptAnswers[dict[str, Any]] = KeptAnswers(_SECONDS, 1, context.clock)
+
+    def work() -> dict[str, Any]:
+        return stores.read(lambda connection: api_search_status(connection, int(context.clock())))
+
+    @router.get(
+        "/SearchStatus",
+        tags=["monitoring"],
+        summary="Items by status, and the rates of changes and errors",
+        response_model=SearchStatus,
+        dependencies=[Depends(refuse_api_query)],
+    )
+    async def search_status() -> Response:
+        return json_response(await answers.get("", work))

@@ -14,9 +14,8 @@ from typing import Any, Final
 from smartcrawl.model.processes import exit_status_signal
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, Started
-from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
-from smartcrawl.server.jobs.program import CrawlProgram
-from smartcrawl.server.jobs.runner import Exited, Kind, Work
+from smartcrawl.rules.run_orders import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
+from smartcrawl.server.jobs.runner import CrawlProgram, Exited, Kind, Work
 
 logger = logging.getLogger(__name__)
 

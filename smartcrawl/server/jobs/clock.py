@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database
+from smartcrawl.registry.database.databases import Database, DatabaseControl
 from smartcrawl.registry.runs.run_orders import order_run_row
 from smartcrawl.registry.runs.runs import interrupt_run_row
-from smartcrawl.rules.jobs import (
+from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
+from smartcrawl.rules.run_orders import (
     EXIT_SOURCE_BUSY,
     JobAction,
     JobStatus,
@@ -26,13 +26,111 @@ from smartcrawl.rules.jobs import (
     may_job_become,
     order_in_force,
 )
-from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
-from smartcrawl.server.jobs.due_times import free_job_due_time
-from smartcrawl.server.jobs.history import api_job_run
-from smartcrawl.server.jobs.job import JobRun, RunStage
+from smartcrawl.server.jobs.store import JobRun, RunStage
 from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, CronSchedule, JobError, JobSchedule
 
 logger = logging.getLogger(__name__)
+
+
+_TAKEN = "SELECT 1 FROM job_run WHERE job = ? AND due_at = ?"
+
+
+def free_job_due_time(connection: Connection, job: int, cron: str | None, now: int) -> int:
+    """Return the first time from ``now`` on at which a job may be due and none of its runs was.
+
+    ``job``: job.no. ``cron``: its stored expression; None: it runs once, and any time will do.
+
+    Raises:
+        ValueError: the expression has no such time, or this version refuses it.
+    """
+    schedule = None if cron is None else CronSchedule(cron)
+    at = now if schedule is None else schedule.next_fire(now)
+    while connection.execute(_TAKEN, (job, at)).get is not None:
+        at = at + 1 if schedule is None else schedule.next_fire(at)
+    return at
+
+
+MOST: Final = 10  #: runs that a job lists
+_RUN = """
+SELECT k.id, j.id, j.name, k.due_at, k.state, k.reasons, k.requested, k.run
+  FROM job_run k JOIN job j ON j.no = k.job
+"""
+_RUNS = f"{_RUN} WHERE k.job = ? ORDER BY k.due_at DESC LIMIT ?"
+_OF_ID = f"{_RUN} WHERE k.id = ?"
+_LOGGED = """
+SELECT k.id, k.state, p.host, j.name
+  FROM job_run k JOIN job j ON j.no = k.job
+  LEFT JOIN process p ON p.kind = 'crawl' AND p.id = k.id
+"""
+_PLACE = f"{_LOGGED} WHERE k.id = ?"
+#: A time that was skipped has no log.
+_LAST_PLACE = f"""
+{_LOGGED} WHERE k.job = ? AND k.state <> 'skipped' ORDER BY k.no DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRun:
+    """A run of a job, and the machine that has its log."""
+
+    id: str
+    stage: RunStage
+    host: str | None  #: of its last process; None: not known
+    source: str  #: name of its source
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its crawl may write more."""
+        return self.stage in (RunStage.WAITING, RunStage.RUNNING)
+
+
+def api_job_runs(connection: Connection, job: int) -> list[JobRun]:
+    """Return the last due times of a job, newest first; ``job``: job.no."""
+    rows: list[Any] = connection.execute(_RUNS, (job, MOST)).fetchall()
+    return [api_job_run(row) for row in rows]
+
+
+def api_job_run_of_id(connection: Connection, id_: str) -> tuple[JobRun, int | None]:
+    """Return a run of a job, and run.no once it is open.
+
+    Raises:
+        JobError: there is none of this id.
+    """
+    row: Any = connection.execute(_OF_ID, (id_,)).fetchone()
+    if row is None:
+        raise JobError(NOT_FOUND, field="job_id", reason="there is no run of this id")
+    return api_job_run(row), row[7]
+
+
+def api_job_run_logged(connection: Connection, id_: str) -> LoggedRun:
+    """Return the run of an id, as its log needs it.
+
+    Raises:
+        JobError: there is none of this id.
+    """
+    return _logged_run(connection.execute(_PLACE, (id_,)).fetchone())
+
+
+def last_api_job_run_logged(connection: Connection, job: int) -> LoggedRun:
+    """Return the last run of a job; ``job``: job.no.
+
+    Raises:
+        JobError: it has none yet.
+    """
+    return _logged_run(connection.execute(_LAST_PLACE, (job,)).fetchone(), "it has not run yet")
+
+
+def _logged_run(row: Any, why: str = "there is no run of this id") -> LoggedRun:
+    if row is None:
+        raise JobError(NOT_FOUND, field="job_id", reason=why)
+    return LoggedRun(row[0], RunStage(row[1]), row[2], row[3])
+
+
+def api_job_run(row: Any) -> JobRun:
+    """Return the run of a row."""
+    values = [*row[:4], RunStage(row[4]), tuple(json.loads(row[5])), row[6]]
+    return JobRun(*values)
+
 
 #: A paused job is not due; a running one is, and that time is skipped.
 _DUE_STATES = "status IN ('created', 'scheduled', 'running') AND deleted_at IS NULL"
@@ -51,12 +149,12 @@ _FIRE = """
 INSERT INTO job_run (id, job, due_at, fired_at, state, reasons, ended_at)
 VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, due_at) DO NOTHING RETURNING no
 """
-_RUN = """
+_RUN_OF_DUE = """
 SELECT k.id, j.id, j.name, k.due_at, k.state, k.reasons, k.requested
   FROM job_run k JOIN job j ON j.no = k.job
 """
-_WAITING = f"{_RUN} WHERE k.state = 'waiting' ORDER BY k.no"
-_RUN_OF_ID = f"{_RUN} WHERE k.id = ?"
+_WAITING = f"{_RUN_OF_DUE} WHERE k.state = 'waiting' ORDER BY k.no"
+_RUN_OF_ID = f"{_RUN_OF_DUE} WHERE k.id = ?"
 _LOCK = "UPDATE job SET version = version WHERE no = (SELECT job FROM job_run WHERE id = ?)"
 _STATE = """
 SELECT j.no, j.status, j.definition, k.state, k.requested, k.run, r.state, r.requested, r.reasons,

@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.rules.jobs import JobAction
+from smartcrawl.rules.run_orders import JobAction
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import refuse_api_query
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply

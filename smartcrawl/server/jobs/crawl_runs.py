@@ -12,18 +12,17 @@ from smartcrawl.model.processes import exit_status_signal
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, Started
-from smartcrawl.rules.jobs import (
+from smartcrawl.rules.model import RunOrder, RunState
+from smartcrawl.rules.run_orders import (
     EXIT_COMPLETE,
     EXIT_INCOMPLETE,
     EXIT_SOURCE_BUSY,
     JobAction,
     order_in_force,
 )
-from smartcrawl.rules.model import RunOrder, RunState
 from smartcrawl.server.jobs.clock import JobClock
-from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.program import CrawlProgram
-from smartcrawl.server.jobs.runner import Exited, Kind, Work, is_at_work
+from smartcrawl.server.jobs.runner import CrawlProgram, Exited, Kind, Work, is_at_work
+from smartcrawl.server.jobs.store import RunStage
 from smartcrawl.sources.jobs import JobError
 
 logger = logging.getLogger(__name__)

@@ -15,10 +15,9 @@ from typing import Any, Final
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
-from smartcrawl.rules.jobs import JobAction, JobStatus
-from smartcrawl.server.jobs.job import Job
+from smartcrawl.rules.run_orders import JobAction, JobStatus
 from smartcrawl.server.jobs.orders import refuse_job_action
-from smartcrawl.server.jobs.store import JobStore, stale_job_version
+from smartcrawl.server.jobs.store import Job, JobStore, stale_job_version
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs import (
     CONFLICT,

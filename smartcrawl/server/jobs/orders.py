@@ -11,16 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database
+from smartcrawl.registry.database.databases import Database, DatabaseControl
 from smartcrawl.registry.processes import ProcessKind, ProcessRows
 from smartcrawl.registry.runs.run_orders import PREFIX, order_run_row
-from smartcrawl.rules.jobs import JobAction, JobStatus, permitted_job_actions
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
-from smartcrawl.server.jobs.clock import JobClock
+from smartcrawl.rules.run_orders import JobAction, JobStatus, permitted_job_actions
+from smartcrawl.server.jobs.clock import JobClock, free_job_due_time
 from smartcrawl.server.jobs.crawl_runs import CrawlRuns
-from smartcrawl.server.jobs.due_times import free_job_due_time
-from smartcrawl.server.jobs.job import RunStage
+from smartcrawl.server.jobs.store import RunStage
 from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, JobError, JobSchedule
 
 _T = TypeVar("_T")

@@ -18,7 +18,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.run_orders import PREFIX
 from smartcrawl.reports.tables import run_table_report
 from smartcrawl.rules.connections import ConnectionGuard
-from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.rules.run_orders import JobStatus
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import (
     Query,
@@ -37,17 +37,15 @@ from smartcrawl.server.jobs.answers import (
     LibraryJobDetail,
     RunDetail,
 )
+from smartcrawl.server.jobs.clock import api_job_run_of_id, api_job_runs
 from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs, refuse_job_deletion
-from smartcrawl.server.jobs.history import api_job_run_of_id, api_job_runs
-from smartcrawl.server.jobs.job import Job
 from smartcrawl.server.jobs.library_store import (
     LibraryJobs,
     api_library_job_head,
     refuse_library_job_change,
 )
 from smartcrawl.server.jobs.orders import api_job_standing
-from smartcrawl.server.jobs.progress import JobProgress
-from smartcrawl.server.jobs.store import JobStore
+from smartcrawl.server.jobs.store import Job, JobProgress, JobStore
 from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.jobs import INVALID_INPUT, INVALID_URL, JobDefinition, JobError, JobSchedule
 

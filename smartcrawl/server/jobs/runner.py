@@ -1,4 +1,11 @@
-"""The runner of jobs: it starts processes in their order, watches them, finds them again (ADR 136).
+"""The runner of jobs: it starts processes in their order, watches them, finds them again.
+
+The commands that a server starts, each in a session of its own (ADR 53).
+
+They are those of a user: the crawl of a source by its name, or a step of a library. A process
+outlives its server, and the next server finds it again.
+
+The runner of jobs: it starts processes in their order, watches them, finds them again (ADR 136).
 
 It is the same for each kind of work: crawls of jobs, jobs of libraries, ordered runs. A kind says
 what waits, what the end of a process means, and where its result stands.
@@ -7,20 +14,127 @@ what waits, what the end of a process means, and where its result stands.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database
+from smartcrawl.registry.database.databases import Database, DatabaseControl
 from smartcrawl.registry.processes import ProcessKind, ProcessRows, Started
-from smartcrawl.server.jobs.program import CrawlProgram
+from smartcrawl.sources.private_files import private_file, private_folder
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlProgram:
+    """The commands that processes are started with."""
+
+    words: Sequence[str]  #: that crawl a source of a job; the arguments of the spider follow
+    environment: Mapping[str, str]  #: settings of the crawl, also secret ones
+    logs: Path  #: folder of its logs
+    due: Sequence[str] = ()  #: words of the command that crawls what is due of a source
+    library: Sequence[str] = ()  #: words of the command of a library's steps
+    #: Returns the spider of a source, which follows the words; None: the command knows it.
+    spider_of: Callable[[str], str] | None = None
+
+    def due_log_of(self, name: str) -> Path:
+        """Return the log of the ordered runs of a source."""
+        return self.logs / f"due-{name}.log"
+
+    def start_refresh(self, name: str) -> subprocess.Popen[bytes]:
+        """Start the crawl of all pages of a source, due or not.
+
+        The command of what is due knows every source by its name, also one that no file declares.
+
+        Raises:
+            OSError: as of ``start``.
+        """
+        words = [*self.due, f"--source={name}", "-s", "RECRAWL_POLICY=always"]
+        return self.start(words, self.due_log_of(name))
+
+    def start(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+        """Start a command; what it prints goes to a log.
+
+        Raises:
+            OSError: it cannot be started, or the log cannot be written.
+        """
+        private_folder(self.logs)
+        private_file(log)
+        with log.open("ab") as output:
+            return subprocess.Popen(  # noqa: S603  # words of ours, and checked names
+                [*words, "--progress", "none"],
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+
+class LocalCrawls:
+    """Processes that are children of this server, or were those of one that died."""
+
+    def __init__(self, database: Database, program: CrawlProgram) -> None:
+        self._database = database
+        self._program = program
+        self.children: dict[
+            str, subprocess.Popen[bytes]
+        ] = {}  #: that this server started, by the ids of their work
+
+    def look(self, begun: Sequence[Work], now: int) -> None:
+        """Forget the children whose work is over, or was taken over."""
+        for id_ in self.children.keys() - {one.id for one in begun}:
+            if self.children[id_].poll() is not None:
+                del self.children[id_]
+
+    def can_start(self, now: int) -> bool:
+        """Whether a process can be started: always."""
+        return True
+
+    def still_has(self, id_: str) -> bool:
+        """Whether the process of some work has not ended."""
+        return id_ in self.children
+
+    def start(self, begun: Work) -> Process:
+        """Start a process.
+
+        Raises:
+            StartError: it cannot be started, or its log cannot be written.
+        """
+        try:
+            words = begun.words(self._program)
+            child = self._program.start(words, self._program.logs / begun.log)
+        except OSError as error:
+            raise StartError(f"cannot start its process ({error.strerror})") from error
+        self.children[begun.id] = child
+        return Process.of(child.pid)
+
+    def sight(self, begun: Work, now: int) -> Sight | Exited:
+        """Return the state of the process of some work."""
+        child = self.children.get(begun.id)
+        if child is None:
+            lives = is_at_work(self._database, begun.source, begun.started.process)
+            return Sight.RUNNING if lives else Sight.GONE
+        status = child.poll()
+        if status is None:
+            return Sight.RUNNING
+        del self.children[begun.id]
+        return Exited(status, child.pid)
+
+    def place_of_log(self, begun: Work) -> str:
+        """Return the name of its log."""
+        return begun.log
+
+    def reason_of_death(self, begun: Work) -> str:
+        """Return the reason of work whose process died."""
+        return "its process died"
+
 
 MOST_STARTS: Final = 2  #: processes of some work: what died with its server is begun again once
 BEAT: Final = 10  #: seconds between two signs of life of this server

@@ -1,4 +1,6 @@
-"""Jobs in the registry, in either database (R2-20 to R2-32, R2-58).
+"""Jobs in the registry, in either database, and their progress (R2-20 to R2-32, R2-58).
+
+Jobs in the registry, in either database (R2-20 to R2-32, R2-58).
 
 Every method is one transaction, or part of that of its caller. Any number of servers may call it
 at once.
@@ -8,16 +10,74 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import StrEnum
 from secrets import token_hex
 from typing import Any, Final
 
+from smartcrawl.model.times import iso_time
+from smartcrawl.registry.commit.run_counts import stored_rate_marks
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database
-from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.server.jobs.job import Job, RunStage
+from smartcrawl.registry.database.databases import Database, DatabaseControl
+from smartcrawl.rules.forecast import Mark, completion_at_rate, rate_of_marks
+from smartcrawl.rules.model import Word
+from smartcrawl.rules.run_orders import JobStatus
 from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, JobDefinition, JobError, JobSchedule
 from smartcrawl.sources.kinds import DOCUMENTS
+
+
+class RunStage(StrEnum):
+    """Life of a job's run. The words are stored; never rename."""
+
+    WAITING = "waiting"  #: its time has come, and no process has begun it
+    RUNNING = "running"  #: its run is open
+    PAUSED = "paused"  #: by order; it goes on when its job is resumed
+    CANCELLED = "cancelled"  #: by order, for good
+    ENDED = "ended"
+    SKIPPED = "skipped"  #: its time came while its source was being crawled
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job. Times are Unix seconds."""
+
+    no: int  #: 0: a declared source that has no row yet
+    id: str
+    name: str
+    version: int
+    definition: JobDefinition | None  #: None: sources.toml declares its source
+    schedule: JobSchedule
+    status: JobStatus
+    complete: bool | None  #: whether its last run saw everything
+    reasons: tuple[str, ...]  #: why not, or why it failed
+    due_at: int | None  #: time of its next run
+    created_at: int | None
+    started_at: int | None
+    completed_at: int | None
+
+    @property
+    def declared(self) -> bool:
+        """Whether sources.toml declares its source."""
+        return self.definition is None
+
+    @property
+    def next_run(self) -> int | None:
+        """The next time of its schedule; None if it has none."""
+        return self.due_at if self.schedule.recurring else None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A time at which a job was due."""
+
+    id: str
+    job: str  #: id of the job
+    name: str  #: of the source
+    due_at: int
+    stage: RunStage
+    reasons: tuple[str, ...]
+    requested: str | None = None  #: an order that is under way
+
 
 _NAME_TAKEN: Final = "Crawl job with this name already exists"
 _JOB = """
@@ -285,3 +345,65 @@ def stale_job_version(present: int, seen: int) -> JobError:
         reason=f"version is {present}, not {seen}: read the job again",
         message="Crawl job was changed meanwhile",
     )
+
+
+_LAST: Final = """
+SELECT r.visits, r.queued, r.words, r.bytes_downloaded, r.hosts, r.marks FROM run r
+ WHERE r.no = (SELECT max(k.run) FROM job_run k WHERE k.job = ?)
+"""
+_FAILED: Final = (Word.FAILED, Word.LOST, Word.GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """Counts of the last run of a job that was opened; zeros before the first."""
+
+    crawled: int = 0
+    queued: int = 0
+    failed: int = 0
+    downloaded: int = 0  #: bytes
+    domains: int = 0
+    marks: tuple[Mark, ...] = ()  #: of the last minute
+
+    @classmethod
+    def of(cls, connection: Connection, job: int) -> JobProgress:
+        """Return the progress as committed; ``job``: job.no."""
+        run: Any = connection.execute(_LAST, (job,)).fetchone()
+        if run is None:
+            return cls()
+        crawled, queued, stored, downloaded, hosts, marks = run
+        words = json.loads(stored)
+        failed = sum(words.get(word.word, 0) for word in _FAILED)
+        return cls(crawled, queued, failed, downloaded, hosts, tuple(stored_rate_marks(marks)))
+
+    def data(self, job: Job, now: int) -> dict[str, Any]:
+        """Return progress, timing and rate; the rate is that of the last minute."""
+        rate = rate_of_marks(self.marks, now)
+        running = job.status is JobStatus.RUNNING
+        return {
+            "progress": {
+                "pages_crawled": self.crawled,
+                "pages_queued": self.queued,
+                "pages_failed": self.failed,
+                "bytes_downloaded": self.downloaded,
+                "domains_visited": self.domains,
+            },
+            "timing": {
+                "started_at": iso_time(job.started_at),
+                "elapsed_seconds": _elapsed(job, now),
+                "estimated_completion": iso_time(
+                    completion_at_rate(self.queued, rate, now) if running else None
+                ),
+            },
+            "rate": {
+                "pages_per_second": round(rate.visits, 2),
+                "bytes_per_second": round(rate.size, 2),
+            },
+        }
+
+
+def _elapsed(job: Job, now: int) -> int:
+    """Return how long the last run took, or has taken so far, in seconds."""
+    if job.started_at is None:
+        return 0
+    return max(0, (now if job.completed_at is None else job.completed_at) - job.started_at)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha1, sha256
 from typing import TYPE_CHECKING, Final
 
-from smartcrawl.sources.github.address import is_repository_path, quoted_repository_path
+from smartcrawl.sources.github.source import is_repository_path, quoted_repository_path
 from smartcrawl.sources.listing.entries import Entry, Skip
 from smartcrawl.sources.listing.selection import ListingRules
 

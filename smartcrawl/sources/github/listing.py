@@ -9,7 +9,6 @@ from typing import Final, NamedTuple, Self
 from urllib.parse import quote
 
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.sources.github.address import RepositoryAddress
 from smartcrawl.sources.github.api import VARIABLE, ApiAnswer, ApiError, GithubApi
 from smartcrawl.sources.github.content import github_listing_entries, path_below_github_folder
 from smartcrawl.sources.github.payloads import (
@@ -19,6 +18,7 @@ from smartcrawl.sources.github.payloads import (
     github_commit_of_answer,
     github_tree_of_answer,
 )
+from smartcrawl.sources.github.source import RepositoryAddress
 from smartcrawl.sources.listing.entries import Entry, Skip, source_entries_in_batches
 from smartcrawl.sources.listing.selection import ListingRules
 

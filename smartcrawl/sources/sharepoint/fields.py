@@ -7,7 +7,7 @@ is SharePoint's own, or ``html`` of a text with markup.
 
 A page: ``{"title": ..., "canvas": CanvasContent1 or null, "layout": canvasLayout or null}``.
 
-``smartcrawl.extract.library.conversion`` reads it. It is the same of both APIs, so
+``smartcrawl.extract.library.pages`` reads it. It is the same of both APIs, so
 that changing the API changes nothing.
 """
 

@@ -10,11 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from smartcrawl.extract.library.conversion import (
-    csv_row_of_library_list,
-    extract_library_content,
-    extract_original_content,
-)
 from smartcrawl.extract.library.lists import (
     ListRow,
     csv_cell_of_field,
@@ -23,6 +18,11 @@ from smartcrawl.extract.library.lists import (
     csv_list_row,
     markdown_of_list_item,
     read_csv_of_list,
+)
+from smartcrawl.extract.library.pages import (
+    csv_row_of_library_list,
+    extract_library_content,
+    extract_original_content,
 )
 from smartcrawl.model.library import SourceType
 

@@ -14,15 +14,15 @@ import httpx
 import pytest
 
 from smartcrawl.extract.robots_txt import MOST_RULES, robots_txt_groups
+from smartcrawl.server import robots
 from smartcrawl.server.data.answers import Robots
-from smartcrawl.server.robots import download
 from tests.certificates import certificate, made, written
 from tests.server.api_client import ask, error_of
 from tests.server.data.library import NOW, Library
 from tests.server.data.origins import Origin, plain
 
 PATH = "/api/v1/robots"
-SECONDS = download.SECONDS
+SECONDS = robots.SECONDS
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 
 
@@ -300,7 +300,7 @@ def test_an_answer_without_end_is_given_up(
     library: Library, origin: Origin, part: bytes, monkeypatch: pytest.MonkeyPatch
 ):
     """Slow lines for ever, nothing at all, or hints only."""
-    monkeypatch.setattr(download, "SECONDS", 1.0)
+    monkeypatch.setattr(robots, "SECONDS", 1.0)
     gone = Event()
 
     def steps() -> Iterator[bytes]:

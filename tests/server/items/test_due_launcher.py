@@ -13,9 +13,7 @@ import pytest
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.server.items.due_runs import BUSY_AGAIN, DueRuns, post_due_run
-from smartcrawl.server.jobs.local import LocalCrawls
-from smartcrawl.server.jobs.program import CrawlProgram
-from smartcrawl.server.jobs.runner import SILENCE, Runner
+from smartcrawl.server.jobs.runner import SILENCE, CrawlProgram, LocalCrawls, Runner
 from tests.server.data.library import NOW
 from tests.server.fake_crawls import FakeProcess, FakeSystem, claim, dead_server, fake_program
 from tests.server.items.conftest import ADD, Desk

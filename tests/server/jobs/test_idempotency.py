@@ -13,8 +13,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.server import idempotency
 from smartcrawl.server.idempotency import MOST
 from smartcrawl.server.jobs.store import JobStore
-from smartcrawl.server.key_time import KEPT, KeyTime
-from smartcrawl.server.keys import Scope, make_api_key
+from smartcrawl.server.keys import KEPT, KeyTime, Scope, make_api_key
 from tests.server.api_client import application, ask, error_of
 from tests.server.jobs.conftest import JOBS, NOW, Api, Office, body
 from tests.server.test_serve import serving

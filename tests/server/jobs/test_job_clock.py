@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
-from smartcrawl.rules.jobs import JobAction, JobStatus
+from smartcrawl.rules.run_orders import JobAction, JobStatus
 from smartcrawl.server.jobs import clock as clock_module
-from smartcrawl.server.jobs.clock import JobClock
-from smartcrawl.server.jobs.due_times import free_job_due_time
-from smartcrawl.server.jobs.job import JobRun, RunStage
+from smartcrawl.server.jobs.clock import JobClock, free_job_due_time
 from smartcrawl.server.jobs.orders import JobOrders
+from smartcrawl.server.jobs.store import JobRun, RunStage
 from smartcrawl.sources.jobs import JobError
 from tests.server.jobs.conftest import NOW, Office, defined
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.rules.jobs import JobAction, JobStatus
-from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.local import LocalCrawls
+from smartcrawl.rules.run_orders import JobAction, JobStatus
 from smartcrawl.server.jobs.orders import JobOrders, api_job_standing
-from smartcrawl.server.jobs.runner import Runner
+from smartcrawl.server.jobs.runner import LocalCrawls, Runner
+from smartcrawl.server.jobs.store import RunStage
 from tests.server.fake_crawls import FakeSystem
 from tests.server.jobs.conftest import NOW, Office
 from tests.server.jobs.test_job_launcher import Bureau, stage, start

@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.rules.model import RunState
+from smartcrawl.rules.run_orders import JobStatus
 from tests.server.jobs.test_job_scheduler import Desk, opened
 from tests.server.test_serve import Server, serving, setting_words
 from tests.site_server import Site, html

@@ -17,7 +17,7 @@ from smartcrawl.server.jobs import control
 from smartcrawl.server.jobs.answers import JobDetail, JobHead, Jobs
 from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.declared import DeclaredNames, api_job_id
-from smartcrawl.server.jobs.job import RunStage
+from smartcrawl.server.jobs.store import RunStage
 from tests.choices import options
 from tests.server.api_client import application, ask, error_of
 from tests.server.jobs.conftest import JOBS, NOW, Api, body

@@ -23,13 +23,11 @@ from smartcrawl.registry.runs.runs import (
     open_run_row,
     seal_run_row,
 )
-from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.rules.model import RunOrder, RunState
+from smartcrawl.rules.run_orders import JobStatus
 from smartcrawl.server.jobs.crawl_runs import BegunRun, CrawlRuns
-from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.local import LocalCrawls
-from smartcrawl.server.jobs.program import CrawlProgram
-from smartcrawl.server.jobs.runner import SILENCE, Runner, Waiting
+from smartcrawl.server.jobs.runner import SILENCE, CrawlProgram, LocalCrawls, Runner, Waiting
+from smartcrawl.server.jobs.store import RunStage
 from tests.server.fake_crawls import (
     FakeProcess,
     FakeSystem,

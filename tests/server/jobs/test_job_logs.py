@@ -11,10 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.server.jobs import log_routes, logs
-from smartcrawl.server.jobs.log_routes import MOST
-from smartcrawl.server.jobs.logs import PART, LogResponse, job_log_parts, open_job_log
+from smartcrawl.rules.run_orders import JobStatus
+from smartcrawl.server.jobs import logs
+from smartcrawl.server.jobs.logs import MOST, PART, LogResponse, job_log_parts, open_job_log
 from tests.server.api_client import error_of
 from tests.server.jobs.conftest import JOBS, NOW, Api
 from tests.server.jobs.test_job_scheduler import OPEN, Desk, opened, slow_site
@@ -167,8 +166,8 @@ def test_no_more_logs_are_sent_than_the_most_to_clients_that_ask_together(
             together.wait()
         return open_job_log(path)
 
-    monkeypatch.setattr(log_routes, "MOST", 1)
-    monkeypatch.setattr(log_routes, "open_job_log", opened_together)
+    monkeypatch.setattr(logs, "MOST", 1)
+    monkeypatch.setattr(logs, "open_job_log", opened_together)
 
     async def both() -> list[int]:
         transport = httpx.ASGITransport(api.app, client=("127.0.0.1", 50_000))

@@ -12,11 +12,11 @@ from smartcrawl.registry.runs.runs import (
     open_run_row,
     seal_run_row,
 )
-from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.rules.model import RESUMABLE, RunOrder, RunState
+from smartcrawl.rules.run_orders import JobAction, JobStatus
 from smartcrawl.server.jobs.crawl_runs import CrawlRuns
-from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.orders import JobOrders, api_job_standing
+from smartcrawl.server.jobs.store import RunStage
 from smartcrawl.sources.jobs import JobError
 from tests.server.fake_crawls import claim_run
 from tests.server.jobs.conftest import NOW, Office, defined

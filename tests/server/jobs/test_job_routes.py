@@ -9,7 +9,7 @@ import pytest
 
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row, seal_run_row
 from smartcrawl.server.jobs.answers import JobDetail, JobHead, Jobs, RunDetail
-from smartcrawl.server.jobs.progress import JobProgress
+from smartcrawl.server.jobs.store import JobProgress
 from smartcrawl.server.stores import Stores
 from smartcrawl.sources import jobs as job_definition
 from smartcrawl.sources.fields import declared_pattern_size

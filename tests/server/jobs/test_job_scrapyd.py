@@ -23,13 +23,12 @@ from smartcrawl.registry.runs.runs import (
     open_run_row,
     seal_run_row,
 )
-from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.rules.model import RunState
-from smartcrawl.server.jobs import scrapyd_client
+from smartcrawl.rules.run_orders import JobAction, JobStatus
+from smartcrawl.server.jobs import scrapyd
 from smartcrawl.server.jobs.crawl_runs import CrawlRuns
 from smartcrawl.server.jobs.runner import MOST_STARTS, Runner, Sight
-from smartcrawl.server.jobs.scrapyd import AWAY, MISSING, ScrapydCrawls
-from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError
+from smartcrawl.server.jobs.scrapyd import AWAY, MISSING, ScrapydClient, ScrapydCrawls, ScrapydError
 from tests.server.api_client import server_options
 from tests.server.fake_crawls import NoCrawls, claim_run
 from tests.server.jobs.conftest import NOW, Office
@@ -505,7 +504,7 @@ def test_the_next_server_starts_nothing_that_scrapyd_has(harbour: Harbour):
 def test_answers_of_another_program_are_explained(
     answer: tuple[int, bytes], why: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(scrapyd_client, "_LARGEST", 60_000)
+    monkeypatch.setattr(scrapyd, "_LARGEST", 60_000)
     there = StandIn()
     there.answer = answer
     try:
@@ -518,7 +517,7 @@ def test_answers_of_another_program_are_explained(
 
 @pytest.mark.parametrize("how", ["hangs", "drips"])
 def test_a_request_has_an_end(how: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scrapyd_client, "_TO_LIST", 0.3)
+    monkeypatch.setattr(scrapyd, "_TO_LIST", 0.3)
     there = StandIn()
     there.lost = how
     try:

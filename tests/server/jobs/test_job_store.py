@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
-from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.server.jobs.job import RunStage
+from smartcrawl.rules.run_orders import JobStatus
+from smartcrawl.server.jobs.store import RunStage
 from smartcrawl.sources.jobs import JobError
 from tests.registry.build import with_iso_times
 from tests.server.jobs.conftest import NOW, Office, defined

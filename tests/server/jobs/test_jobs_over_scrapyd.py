@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.rules.run_orders import JobStatus
 from tests.scrapyd_server import Scrapyd, checkout, scrapyd
 from tests.server.jobs.test_job_scheduler import OPEN, Desk, opened, slow_site
 from tests.server.test_serve import serving

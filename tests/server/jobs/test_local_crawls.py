@@ -17,11 +17,9 @@ from smartcrawl.model.processes import Process
 from smartcrawl.registry.processes import Started
 from smartcrawl.server.items.due_runs import DueRun
 from smartcrawl.server.jobs.crawl_runs import BegunRun
-from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.library_job import LibraryChoices, LibraryJob
-from smartcrawl.server.jobs.local import LocalCrawls
-from smartcrawl.server.jobs.program import CrawlProgram
-from smartcrawl.server.jobs.runner import Exited, Sight, StartError, Work
+from smartcrawl.server.jobs.library_store import LibraryChoices, LibraryJob
+from smartcrawl.server.jobs.runner import CrawlProgram, Exited, LocalCrawls, Sight, StartError, Work
+from smartcrawl.server.jobs.store import RunStage
 from tests.server.jobs.conftest import NOW, Office
 
 SCRIPT = """

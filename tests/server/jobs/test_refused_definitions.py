@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_job_rows
-from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.server.jobs.job import Job
+from smartcrawl.rules.run_orders import JobStatus
+from smartcrawl.server.jobs.store import Job
 from tests.choices import options
 from tests.server.jobs.conftest import NOW, Office, defined
 

@@ -19,11 +19,8 @@ from smartcrawl.registry.library.job_rows import (
     library_job_order_row,
 )
 from smartcrawl.rules.model import RunOrder
-from smartcrawl.server.jobs.library_job import LibraryJob
-from smartcrawl.server.jobs.library_store import LibraryJobs, LibraryWork
-from smartcrawl.server.jobs.local import LocalCrawls
-from smartcrawl.server.jobs.program import CrawlProgram
-from smartcrawl.server.jobs.runner import Runner
+from smartcrawl.server.jobs.library_store import LibraryJob, LibraryJobs, LibraryWork
+from smartcrawl.server.jobs.runner import CrawlProgram, LocalCrawls, Runner
 from tests.registry.spare import Spare
 from tests.server.api_client import ask
 from tests.server.data.library import NOW

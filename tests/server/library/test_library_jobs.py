@@ -5,12 +5,10 @@ import pytest
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.job_rows import begin_library_job_row
-from smartcrawl.rules.jobs import JobAction
-from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.library_job import LibraryChoices
-from smartcrawl.server.jobs.library_store import LibraryJobs, LibraryWork
-from smartcrawl.server.jobs.program import CrawlProgram
-from smartcrawl.server.jobs.runner import SILENCE
+from smartcrawl.rules.run_orders import JobAction
+from smartcrawl.server.jobs.library_store import LibraryChoices, LibraryJobs, LibraryWork
+from smartcrawl.server.jobs.runner import SILENCE, CrawlProgram
+from smartcrawl.server.jobs.store import RunStage
 from smartcrawl.sources.jobs import JobError
 from tests.server.data.library import NOW
 from tests.server.fake_crawls import claim

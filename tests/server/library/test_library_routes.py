@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from smartcrawl.model.times import iso_time
-from smartcrawl.rules.jobs import JobAction
+from smartcrawl.rules.run_orders import JobAction
 from tests.server.api_client import error_of
 from tests.server.data.library import NOW
 from tests.server.library.conftest import Quay, declare

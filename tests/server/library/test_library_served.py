@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.server.jobs.library_job import LibraryJob
-from smartcrawl.server.jobs.library_store import LibraryJobs
+from smartcrawl.server.jobs.library_store import LibraryJob, LibraryJobs
 from tests.server.api_client import ORDER
 from tests.server.test_serve import Server, serving
 from tests.servers.sharepoint import SharepointServer

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.registry.processes import Started
-from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.library_job import LibraryChoices, LibraryJob
-from smartcrawl.server.library.streams import FORMS, library_job_parts
+from smartcrawl.server.jobs.library_store import LibraryChoices, LibraryJob
+from smartcrawl.server.jobs.store import RunStage
+from smartcrawl.server.library import FORMS, library_job_parts
 
 RESULT = {"domain": "D1", "complete": True, "sources": [{"reason": "</pre>\x9b\u2028"}]}
 JOB = LibraryJob(

@@ -11,11 +11,10 @@ import pytest
 
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.server.jobs.program import CrawlProgram
+from smartcrawl.server.jobs.runner import CrawlProgram
 from smartcrawl.server.keys import Scope, make_api_key
 from smartcrawl.server.mcp.app import create_mcp_app
-from smartcrawl.server.mcp.refreshing import McpRefresher
-from smartcrawl.server.mcp.tools import create_mcp_server
+from smartcrawl.server.mcp.tools import McpRefresher, create_mcp_server
 from smartcrawl.server.stores import Stores
 from tests.choices import options
 from tests.server.api_client import server_options

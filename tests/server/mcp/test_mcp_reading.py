@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.server.mcp.texts import McpRefusalError, escaped_mcp_text, mcp_text_part
+from smartcrawl.server.mcp.reading import McpRefusalError, escaped_mcp_text, mcp_text_part
 
 _TEXTS = st.text(st.sampled_from("ab\n\té漢"), max_size=200)
 

@@ -6,8 +6,13 @@ import pytest
 
 from smartcrawl.index.query_vectors import QuestionVectors
 from smartcrawl.model.documents import Section
-from smartcrawl.server.mcp.reading import McpQuestion, mcp_page, mcp_search, mcp_sources
-from smartcrawl.server.mcp.texts import McpRefusalError
+from smartcrawl.server.mcp.reading import (
+    McpQuestion,
+    McpRefusalError,
+    mcp_page,
+    mcp_search,
+    mcp_sources,
+)
 from tests.choices import options
 from tests.registry.build import NOW, Desk
 

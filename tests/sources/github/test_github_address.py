@@ -7,8 +7,11 @@ import pytest
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.urls import normalize_url
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.sources.github.address import repository_address
-from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository_source
+from smartcrawl.sources.github.source import (
+    GithubSource,
+    ad_hoc_repository_source,
+    repository_address,
+)
 from smartcrawl.sources.kinds import GITHUB
 
 covers = pytest.mark.covers

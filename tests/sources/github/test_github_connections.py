@@ -18,9 +18,12 @@ from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.settings import Settings
 
 from smartcrawl import settings as defaults
-from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
 from smartcrawl.engine.download.github import downloader_request_of_raw_file
-from smartcrawl.engine.download.network import EnvironmentProxies
+from smartcrawl.engine.download.network import (
+    CertificateTrust,
+    EnvironmentProxies,
+    lane_tls_context,
+)
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.sources.github.api import ApiError, GithubApi

@@ -2,8 +2,7 @@
 
 import pytest
 
-from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository_source
-from smartcrawl.sources.github.wiki import WikiScope
+from smartcrawl.sources.github.source import GithubSource, WikiScope, ad_hoc_repository_source
 from smartcrawl.sources.kinds import GITHUB, SITE
 
 covers = pytest.mark.covers

@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from smartcrawl.rules.jobs import (
+from smartcrawl.rules.model import RunOrder, RunState
+from smartcrawl.rules.run_orders import (
     JobAction,
     JobExit,
     JobStatus,
@@ -16,7 +17,6 @@ from smartcrawl.rules.jobs import (
     order_in_force,
     permitted_job_actions,
 )
-from smartcrawl.rules.model import RunOrder, RunState
 from tests.rules.manual import header, names, table
 
 TITLE = "The states of a job"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.rate import (
+from smartcrawl.rules.forecast import (
     STEP,
     WINDOW,
     Mark,

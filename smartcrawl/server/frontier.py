@@ -1,0 +1,334 @@
+"""Addresses over HTTP: posted, they are asked by the next run of their source (E-08; R2-33).
+
+The body of a request that posts addresses, read strictly (R2-33, R2-35).
+
+No message repeats an address, because it may contain a secret: its position names it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NamedTuple
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
+
+from smartcrawl.extract.robots_txt import robots_txt_check
+from smartcrawl.model.json_integer import Between, JsonInteger
+from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
+from smartcrawl.model.robots_options import RobotsOptions
+from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.hosts import HostReader
+from smartcrawl.registry.items import has_row_of_documents_name
+from smartcrawl.registry.jobs import stored_job_rows
+from smartcrawl.registry.pending_pins import (
+    KnownAddress,
+    PendingPin,
+    known_address_rows,
+    make_stored_addresses_due,
+    store_pending_pin_rows,
+)
+from smartcrawl.reports.sources_today import reported_sources_today
+from smartcrawl.reports.stored_robots import RobotsOfSources
+from smartcrawl.rules.connections import ConnectionGuard
+from smartcrawl.rules.model import PRIORITY
+from smartcrawl.server.context import Context
+from smartcrawl.server.data.answers import PostedCounts
+from smartcrawl.server.data.queries import first_second_of_parameter, refuse_api_query
+from smartcrawl.server.errors import ApiError
+from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
+from smartcrawl.server.items.due_runs import post_due_run
+from smartcrawl.server.private_addresses import names_private_job_address
+from smartcrawl.sources.base import Source, belongs_to_source
+from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.jobs import JobDefinition, declared_job_address
+from smartcrawl.sources.kinds import DOCUMENTS
+from smartcrawl.sources.scope import SiteScope
+
+MOST: Final = 10_000  #: addresses of a request
+#: The example of R2-33.
+_EXAMPLE: Final[dict[str, Any]] = {
+    "urls": [
+        {
+            "url": "https://example.com/article/123",
+            "priority": 1,
+            "metadata": {"source": "sitemap", "discovered_at": "2024-01-20T10:00:00Z"},
+        }
+    ]
+}
+
+
+def _moment(text: str) -> str:
+    """Return a date or a time as it is.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    try:
+        first_second_of_parameter(text, "discovered_at")
+    except ApiError as error:
+        raise ValueError("must be a time such as 2024-01-20T10:00:00Z, or a date") from error
+    return text
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", hide_input_in_errors=True)
+
+
+class UrlMetadata(_Part):
+    """Place and time at which the client met an address: checked, and not kept (ADR 60)."""
+
+    source: str = Field(default="", max_length=255, examples=["sitemap"])
+    discovered_at: Annotated[str, AfterValidator(_moment)] = Field(
+        default="1970-01-01", max_length=40, examples=["2024-01-20T10:00:00Z"]
+    )
+
+
+class PostedUrl(_Part):
+    """One address; ``url`` becomes its request URL."""
+
+    url: Annotated[str, AfterValidator(declared_job_address)] = Field(
+        examples=["https://example.com/article/123"]
+    )
+    priority: Annotated[JsonInteger, Between(1, 10)] = PRIORITY
+    metadata: UrlMetadata = UrlMetadata()
+
+
+class PostedUrls(_Part):
+    """The addresses of one request."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    urls: Annotated[list[PostedUrl], FailFast()] = Field(min_length=1, max_length=MOST)
+
+
+_SOURCES: Final = "SELECT name FROM source ORDER BY name"
+_EVERY: Final = 0  #: no source: facts about hosts are the same for all
+_PRIVATE: Final = "it is an address that ALLOW_NETWORKS does not allow"
+_FORBIDDEN: Final = "the stored robots.txt of its host forbids it"
+
+
+class Candidate(NamedTuple):
+    """A posted address, and the sources that it may join."""
+
+    id: bytes
+    url: str
+    host: str  #: as ``host.name``
+    priority: int
+    sources: tuple[str, ...]  #: none: it is blocked
+    refusal: str = ""  #: the reason why it is
+
+
+def _may_hold(source: Source, url: str) -> bool:
+    """Whether the host of an address is in scope, or in the one that a seed may move to."""
+    return source.scope.holds(url) or (source.ad_hoc and source.scope.moved_to(url) is not None)
+
+
+class Holders:
+    """All sources of today: declared ones, jobs, and those that an address began."""
+
+    def __init__(self, connection: Connection, options: Options, robots: RobotsOptions) -> None:
+        self._connection = connection
+        self._options = options
+        self._may_be_single = has_row_of_documents_name(connection)
+        declared = load_declared_sources(*options.source_files)
+        jobs = stored_job_rows(connection)
+        self._may_be_single &= not declared.declares(DOCUMENTS.name)
+        self._holders = self._sources_of_today(declared, jobs)
+        self._by_host: dict[str, list[Source]] = {}
+        self._robots = RobotsOfSources(
+            connection,
+            robots_txt_check,
+            robots,
+            obeyed=options.robots_obeyed,
+            jobs={name: job for name, job in jobs.items() if not declared.declares(name)},
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the sources."""
+        return [*(source.name for source in self._holders), DOCUMENTS.name]
+
+    def candidates(self, posted: Sequence[PostedUrl]) -> list[Candidate]:
+        """Return the posted addresses, each with the sources that may take it."""
+        options = self._options
+        guard = ConnectionGuard(options.allow_networks, options.allow_ports)
+        blocked = HostReader(self._connection, _EVERY).blocked_hosts()
+        refused: dict[str, str] = {}
+        found = []
+        for each in posted:
+            url, host = each.url, url_host_key(each.url)
+            if host not in refused:
+                private = names_private_job_address(url, guard)
+                refused[host] = _blocked() if host in blocked else _PRIVATE if private else ""
+            sources, why = ((), refused[host]) if refused[host] else self._sources(url, host)
+            key = url_digest(normalize_url(url, options.trackers))
+            found.append(Candidate(key, url, host, each.priority, sources, why))
+        return found
+
+    def _sources(self, url: str, host: str) -> tuple[tuple[str, ...], str]:
+        """Return the sources whose scope and robots.txt allow an address, or why none does.
+
+        An address whose host is in no scope joins that of single pages.
+        """
+        if host not in self._by_host:
+            self._by_host[host] = [each for each in self._holders if _may_hold(each, url)]
+        near = self._by_host[host]
+        if not near:
+            return self._single(url, host)
+        fit = [each for each in near if belongs_to_source(each, url)]
+        if not fit:
+            first = near[0]
+            return (), f"{first.name} does not take it: {first.scope.refusal(url)}"
+        allowed = tuple(each.name for each in fit if self._is_allowed(url, each.name))
+        return allowed, "" if allowed else _FORBIDDEN
+
+    def _single(self, url: str, host: str) -> tuple[tuple[str, ...], str]:
+        """Return the source of single pages, or why it does not take an address."""
+        unread = SiteScope(hosts=frozenset({host})).refusal(url)
+        if unread is not None:
+            return (), unread
+        if not self._may_be_single:
+            return (), f"no source has it in scope, and {DOCUMENTS.name} is that of other pages"
+        if not self._is_allowed(url, DOCUMENTS.name):
+            return (), _FORBIDDEN
+        return (DOCUMENTS.name,), ""
+
+    def _is_allowed(self, url: str, source: str) -> bool:
+        """Whether the stored robots.txt of its origin allows an address; none allows all."""
+        if not self._robots.is_obeyed(source):
+            return True
+        answer = self._robots.of(source).answer(url)
+        return answer is None or answer[0] is not False
+
+    def _sources_of_today(
+        self, declared: Mapping[str, Source], jobs: Mapping[str, JobDefinition]
+    ) -> list[Source]:
+        known = {name: job.source() for name, job in jobs.items()} | dict(declared)
+        rows: list[Any] = self._connection.execute(_SOURCES).fetchall()
+        names = dict.fromkeys([*known, *(name for (name,) in rows)])
+        found = reported_sources_today(self._connection, known, names)
+        # No scope holds single pages: each is added by its address.
+        return [source for source in found if source.kind != DOCUMENTS.name]
+
+
+def _blocked() -> str:
+    return f"its host is blocked; list those that are: {program_name()} hosts"
+
+
+_ADDED: Final = "added"
+_DUPLICATE: Final = "duplicate"
+_BLOCKED: Final = "blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Checked addresses, and the sources of today."""
+
+    candidates: list[Candidate]
+    sources: list[str]
+
+
+class _Posting:
+    """Requests that post addresses.
+
+    They are checked before the transaction, so that it is short.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._once = Once(context)
+
+    async def post(self, request: Request, posted: PostedUrls) -> Response:
+        """Store the new addresses of a request, all or none."""
+        prepared = await to_thread.run_sync(self._prepared, posted)
+
+        def work(connection: Connection) -> Reply:
+            return Reply.of(200, self._stored(connection, prepared))
+
+        return await self._once.answer(request, work)
+
+    def _prepared(self, posted: PostedUrls) -> _Prepared:
+        """Return the checked addresses."""
+        context = self._context
+
+        def work(connection: Connection) -> _Prepared:
+            holders = Holders(connection, context.options, context.server.robots)
+            return _Prepared(holders.candidates(posted.urls), holders.names)
+
+        return context.stores.read(work)
+
+    def _stored(self, connection: Connection, prepared: _Prepared) -> dict[str, Any]:
+        """Store the new addresses, and make known ones due; return the counts of R2-34."""
+        now = int(self._context.clock())
+        ids = list({each.id: None for each in prepared.candidates})
+        known = known_address_rows(connection, ids, prepared.sources)
+        make_stored_addresses_due(connection, sorted(known), prepared.sources, now)
+        pins: list[PendingPin] = []
+        fates = []
+        added: dict[bytes, tuple[str, ...]] = {}
+        for each in prepared.candidates:
+            fates.append(_fate(each, added.get(each.id), known.get(each.id)))
+            if fates[-1]["result"] == _ADDED:
+                added[each.id] = each.sources
+                pins += (
+                    PendingPin(source, each.id, each.url, each.host, now, each.priority)
+                    for source in each.sources
+                )
+        store_pending_pin_rows(connection, pins)
+        if any(pin.source == DOCUMENTS.name for pin in pins):
+            post_due_run(connection, DOCUMENTS.name, now)  # it has no times of its own
+        counts = Counter(fate["result"] for fate in fates)
+        return {
+            "added": counts[_ADDED],
+            "duplicates": counts[_DUPLICATE],
+            "blocked": counts[_BLOCKED],
+            "urls": fates,
+        }
+
+
+def _fate(
+    posted: Candidate, before: tuple[str, ...] | None, known: KnownAddress | None
+) -> dict[str, Any]:
+    """Return the fate of an address, with the reason.
+
+    ``before``: the sources that it joined earlier in the same request. ``known``: that had it.
+    """
+    result, sources = _DUPLICATE, before or ()
+    if before is not None:
+        reason = "it was sent twice"
+    elif known is not None:
+        sources = (known.source,)
+        has = f"{known.source} has it, and its next visit is due now"
+        reason = has if known.is_record else f"it waits for the next run of {known.source}"
+    elif not posted.sources:
+        result, reason = _BLOCKED, posted.refusal
+    elif posted.sources == (DOCUMENTS.name,):
+        result, sources = _ADDED, posted.sources
+        reason = f"no source has it in scope: it joined {DOCUMENTS.name}, and a run follows"
+    else:
+        result, sources = _ADDED, posted.sources
+        reason = f"the next run of {' and of '.join(sources)} requests it"
+    return {"url": posted.url, "result": result, "sources": list(sources), "reason": reason}
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the route that takes addresses."""
+    posting = _Posting(context)
+
+    @router.post(
+        "/frontier/urls",
+        tags=["data"],
+        summary="Add addresses to their sources; the next run requests urgent ones first",
+        response_model=PostedCounts,
+        responses={409: {}, 422: {}},
+        dependencies=[Depends(refuse_api_query)],
+        openapi_extra={"parameters": [KEY_PARAMETER]},
+    )
+    async def add_urls(request: Request, posted: PostedUrls) -> Response:
+        return await posting.post(request, posted)
