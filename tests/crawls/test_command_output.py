@@ -1,12 +1,13 @@
-"""Every command on a terminal of 80 columns, in a pipe, and where only ASCII can be shown."""
+"""Every command in a pipe, at a terminal, and where only ASCII can be shown.
+
+What they print on 80 columns, and where there is nothing, is told in tests/lab/test_output.py.
+"""
 
 import json
 import os
 import pty
-import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from pkgutil import iter_modules
 import pytest
 
 from smartcrawl import commands
-from tests.crawls.commands import ROOT, Crawl, Result, Scrapy, scrapy
+from tests.crawls.commands import ROOT, Crawl, Scrapy, scrapy
 from tests.site_server import Page, Site, html
 
 LONG = "/long/" + "/".join(f"part-{n}-{'x' * 14}" for n in range(9))
@@ -94,76 +95,6 @@ def shop(site: Site, crawl: Crawl) -> Site:
 
 def arguments(args: list[str], site: Site) -> list[str]:
     return [site.url(LONG) if word == "LONG" else word for word in args]
-
-
-def is_copied(line: str) -> bool:
-    """Whether a line has a command, or an address for which there is no room."""
-    return "scrapy " in line or max(map(len, line.split())) > 66
-
-
-@pytest.mark.sqlite
-def test_on_80_columns_only_what_is_copied_is_longer_and_no_number_is_broken(
-    shop: Site, crawl: Crawl
-):
-    for args, status in COMMANDS:
-        words = arguments(args, shop)
-        wide = crawl.run(*words, expect=status) if args[0] not in ("crawl", "due") else None
-        crawl.environment["COLUMNS"] = "80"
-        narrow = crawl.run(*words, expect=status)
-        del crawl.environment["COLUMNS"]
-
-        lines = (narrow.out + narrow.err).splitlines()
-        long = [line for line in lines if len(line) > 80 and not is_copied(line)]
-        assert not long or args[0] == "search", (args, long)  # snippets are left to the terminal
-        assert lines, args
-        if wide is not None:
-            assert numbers(wide) == numbers(narrow), args
-
-
-def numbers(result: Result) -> Counter[str]:
-    """The numbers of an output, without the ages, which grow."""
-    return Counter(re.findall(r"\d+", re.sub(r"\b\d+ (?:s|min|h)\b", "", result.out + result.err)))
-
-
-def test_an_empty_list_says_so(site: Site, crawl: Crawl):
-    site.pages["/"] = html("Home")
-    crawl(site.url("/"))
-
-    assert crawl.run("deltamerge").out == "no stored page is lost\n"
-    assert crawl.run("orphans").out == "no orphans, and no removal waits for approval\n"
-    assert crawl.run("registry", "--status", "gone").out == (
-        "no record matches; to list all: scrapy registry\n"
-    )
-    assert json.loads(crawl.run("deltamerge", "--format", "json").out) == []
-    assert crawl.run("registry", "--dead", "--format", "jsonl").out == ""
-    crawl.rows("DELETE FROM run")
-    assert crawl.run("runs").out.startswith("no runs yet; crawl something first: scrapy crawl")
-
-
-def test_a_search_is_offered_where_a_page_is_stored(site: Site, crawl: Crawl):
-    assert "Search it" not in crawl(site.url("/none"), expect=3).out
-
-    site.pages["/none"] = html("There")
-    assert "Search it" in crawl(site.url("/none")).out
-    site.pages.clear()
-    assert "Search it" in crawl(site.url("/none"), expect=3).out  # it is kept
-
-
-@pytest.mark.sqlite
-def test_nothing_changed_is_only_said_where_nothing_did(site: Site, crawl: Crawl):
-    site.pages["/"] = html("Home", "/a", "/none")
-    site.pages["/a"] = html("A", text="text of a")
-    crawl(site.url("/"))
-    assert "Nothing changed: 2 of 3 pages" in crawl(site.url("/")).out
-
-    lost = site.pages.pop("/a")
-    assert "Nothing changed" not in crawl(site.url("/")).out, "a page was lost"
-    assert "Nothing changed" not in crawl(site.url("/")).out, "it is lost, as before"
-
-    site.pages["/a"] = lost
-    found = crawl(site.url("/")).out
-    assert "Nothing changed" not in found, "it was found again"
-    assert "Nothing changed" in crawl(site.url("/")).out
 
 
 def test_due_says_what_it_is_at_a_terminal_only(site: Site, crawl: Crawl):

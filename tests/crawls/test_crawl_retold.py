@@ -1,4 +1,8 @@
-"""Stories of tests/lab that real crawls tell, too: with the lane, without it, on both databases."""
+"""Stories of tests/lab that real crawls tell, too: with the lane, without it, on both databases.
+
+script/test tells one of them. It has all four in the lab; tests/crawls/test_crawl_roads.py for
+lane, engine and databases; and tests/lab/test_lab_agrees.py, which compares the rows of both.
+"""
 
 import pytest
 
@@ -20,6 +24,8 @@ __all__ = [  #: the tests of this module
     "test_an_unlinked_page_ages_is_looked_at_once_and_goes_and_comes_back",
     "test_the_runs_in_which_an_orphan_failed_by_its_headers_are_added",
 ]
+
+pytestmark = pytest.mark.long(but=1)
 
 
 @pytest.fixture(autouse=True, params=["auto", "off"])

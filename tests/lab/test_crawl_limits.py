@@ -210,19 +210,18 @@ def test_a_number_of_pages_by_order_is_said_as_such(deep: Site, crawl: Crawl):
     assert "by order" not in result.out
 
 
-def test_the_command_for_where_a_seed_leads_is_printed(site: Site, crawl: Crawl):
-    with Site() as other:
-        other.pages["/home"] = html("Elsewhere")
-        site.pages["/"] = Page(redirect=other.url("/home"))
-        crawl.declare(f'[sources.s]\nseeds = ["{site.url("/")}"]\n')
+def test_the_command_for_where_a_seed_leads_is_printed(site: Site, other: Site, crawl: Crawl):
+    other.pages["/home"] = html("Elsewhere")
+    site.pages["/"] = Page(redirect=other.url("/home"))
+    crawl.declare(f'[sources.s]\nseeds = ["{site.url("/")}"]\n')
 
-        result = crawl(source="s", expect=3)
+    result = crawl(source="s", expect=3)
 
-        assert f"(redirected to {other.url('/home')})" in result.out
-        command = f"site -a url={other.url('/home')}"
-        assert command in result.out
-        assert command in crawl.run("status", "--source", "s", "--details", expect=None).out
-        assert other.count("/home") == 0
+    assert f"(redirected to {other.url('/home')})" in result.out
+    command = f"site -a url={other.url('/home')}"
+    assert command in result.out
+    assert command in crawl.run("status", "--source", "s", "--details", expect=None).out
+    assert other.count("/home") == 0
 
 
 @pytest.mark.covers("R4-42", "RD-08")
