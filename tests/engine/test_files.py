@@ -20,8 +20,8 @@ from smartcrawl.engine.listing import listing_of_scrapy_settings
 from smartcrawl.extract.sniff import CSV, DOCX, PDF, sniffed_media_type
 from smartcrawl.model.exceptions import ChangedWhileReadError, StoreAwayError
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Page, VisitAttempt
-from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.model.pages import Page, PageRecord, PageState, VisitAttempt
+from smartcrawl.rules.model import Fault, Outcome, Standing, Status
 from smartcrawl.run.visits import PASSING_FAULTS
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.files import FilesSource
@@ -127,6 +127,36 @@ def test_links_are_read_only_for_a_source_that_follows_them(root: Path, declare:
 
     assert asked(handler_of(declare()), url).status == 404
     assert asked(handler_of(declare("follow_symlinks = true")), url).body == b"0123456789"
+
+
+LISTED = PageState(Standing.LINKS, Status.CRAWLED)
+
+
+@pytest.mark.covers("R0-44")
+@pytest.mark.parametrize(
+    ("state", "doubted", "size", "status"),
+    [
+        (LISTED, False, 10, 304),
+        (LISTED, False, 9, 200),
+        (LISTED, True, 10, 200),
+        (LISTED._replace(lost_count=1), False, 10, 200),
+        (LISTED._replace(status=Status.ERROR), False, 10, 200),
+        (LISTED._replace(standing=Standing.HELD), False, 10, 200),
+        (LISTED._replace(standing=Standing.BARE), False, 10, 200),
+    ],
+)
+def test_a_file_of_which_links_alone_are_stored_is_unchanged_if_its_properties_are(
+    declare: Declare, root: Path, state: PageState, doubted: bool, size: int, status: int
+):
+    """A file with content is skipped by its listing; what is asked of it is read."""
+    [entry] = [entry for batch in listing_of(root).batches() for entry in batch]
+    record = PageRecord(etag=entry.validator, content_length=size)
+    page = Page(1, entry.url, "", 0, record=record, state=state)
+    page.plan.doubted = doubted
+
+    answer = handler_of(declare(), entry)._answer(page)
+
+    assert answer.status == status
 
 
 @pytest.mark.parametrize("is_listed", [True, False], ids=["listed", "grown since"])

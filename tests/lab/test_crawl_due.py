@@ -7,6 +7,7 @@ import pytest
 
 from tests.crawls.commands import Crawl, Result
 from tests.lab.lab_crawl import LabCrawl
+from tests.lab.lab_site import LabSite
 from tests.site_server import Page, Site, html
 
 DAY = 86_400
@@ -353,6 +354,25 @@ def test_a_start_that_only_moved_is_the_same_start(site: Site, crawl: Crawl):
     site.clear()
     due(crawl, expect=3)
     assert asked(site) == ["/leaf"]
+
+
+def test_the_scope_is_where_a_seed_that_is_not_due_moved_it(crawl: LabCrawl):
+    """Its redirect is known: pages of the host that it led to stay in scope."""
+    bare, www = LabSite("example.com"), LabSite("www.example.com")
+    crawl.web.sites[:] = [bare, www]
+    bare.pages["/"] = Page(redirect=www.url("/"))
+    www.pages["/"] = html("Home", "/leaf")
+    www.pages["/leaf"] = html("Leaf")
+    crawl(bare.url("/"))
+    let(crawl, f"next_visit = {crawl.now}", "www.example.com/leaf")
+    www.pages["/leaf"] = html("Leaf", "/fresh", text="the leaf has grown")
+    www.pages["/fresh"] = html("Fresh", text="something new")
+    www.clear()
+
+    due(crawl)
+
+    assert asked(www) == ["/fresh", "/leaf"]
+    assert "scope" not in str(crawl.runs()[0]["reasons"])
 
 
 def test_a_sitemap_that_is_not_given_again_is_told(site: Site, crawl: Crawl):

@@ -15,7 +15,7 @@ from smartcrawl.registry.database.databases import empty_registry_in_memory
 from smartcrawl.registry.library.folder import LibraryFolder, OverlaidFolder
 from smartcrawl.registry.library.items import library_rows
 from smartcrawl.run.library.check import LibraryCheck, LibraryFindings
-from smartcrawl.run.library.comparison import Difference, LibraryComparison
+from smartcrawl.run.library.comparison import OTHER_BYTES, Difference, LibraryComparison
 from smartcrawl.run.library.maps import LibraryMaps
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
@@ -296,6 +296,33 @@ def test_an_audit_finds_the_same_and_changes_nothing(staged: Stage):
     assert staged.disk() == before
     missing = [each for each in comparison.files_map() if each.difference is Difference.MISSING]
     assert len(missing) == len(staged.case.unmapped)
+
+
+@pytest.mark.covers("R3-107")
+@pytest.mark.parametrize(
+    ("body", "path", "known", "found"),
+    [
+        (FIVE, A, True, []),
+        (b"54321", A, True, [f"changed {A}: {OTHER_BYTES}"]),
+        (b"54321", A, False, []),
+        (b"54321", NOTE, True, []),
+        (b"1", A, True, [f"changed {A}: other size or date than its item"]),
+    ],
+)
+def test_an_audit_that_reads_files_finds_other_bytes_of_the_same_size_and_date(
+    body: bytes, path: str, known: bool, found: list[str], tmp_path: Path
+):
+    """Not where nothing is known of the bytes, nor in a file that says why there is no text."""
+    there = stage(
+        Case({1: item(path, error="locked" if path == NOTE else None)}, {path: body}), tmp_path
+    )
+    if not known:
+        there.connection.execute("UPDATE library_item SET body_hash = NULL")
+    comparison = LibraryComparison(there.connection, there.source, 1)
+
+    differences = comparison.files(reads_data=True)
+
+    assert [f"{each.difference} {each.item}: {each.detail}" for each in differences] == found
 
 
 @pytest.mark.parametrize("staged", CASES, indirect=True)

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.shared.workers import SharedWorkers
 from tests.choices import options
 
@@ -50,3 +52,27 @@ def test_a_scope_moves_with_the_visits_of_others_only_for_an_address_by_hand(
         workers._follow_seeds(seeds)
 
     assert seeds.followed == followed
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_run_ended_here_only_where_this_worker_sealed_it(leaves: bool):
+    """The worker that ended it embeds what is owed, and no other."""
+    parts = dict.fromkeys(signature(RunEnding).parameters, cast("Any", None))
+    ended: list[str] = []
+    last = SimpleNamespace(
+        leave=lambda why, now: "left" if leaves else None, ended=lambda: ended.append("ended")
+    )
+    ending: Any = RunEnding(
+        **parts
+        | {
+            "workers": SimpleNamespace(opened=SimpleNamespace(shared=True), last_steps=last),
+            "registry": SimpleNamespace(end=lambda *_, shared: "sealed"),
+        }
+    )
+    ending.reasons, ending._ending = (), lambda now: None
+
+    assert ending.finish("finished", None, 5, lambda removed: None) == (
+        "left" if leaves else "sealed"
+    )
+    assert ending.ended_here is not leaves
+    assert ended == ([] if leaves else ["ended"])

@@ -17,6 +17,7 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryRequest,
     LibraryUnreachableError,
 )
+from smartcrawl.sources.sharepoint.fields import rest_list_fields
 from smartcrawl.sources.sharepoint.payloads import (
     GraphColumn,
     GraphDriveItem,
@@ -428,3 +429,25 @@ def test_requests_and_options_show_no_secret():
     shown = repr(request) + repr(options(certificate_password="pw1")) + repr(answer({"a": "tok"}))
     assert f"<GET {SITE}/a>" in shown
     assert not any(word in shown for word in ("t0ken", "Bearer", SECRET, "pw1", 'tok"'))
+
+
+@pytest.mark.parametrize(
+    ("kind", "lookup", "shown"),
+    [
+        ("User", None, "Title"),
+        ("UserMulti", "ImnName", "Title"),
+        ("Lookup", "Code", "Code"),
+        ("LookupMulti", None, "Id"),
+        ("Lookup", "", "Id"),
+        ("Text", "Code", ""),
+    ],
+)
+def test_a_lookup_shows_the_field_that_it_names_and_else_the_number(
+    kind: str, lookup: str | None, shown: str
+):
+    field = RestField.model_validate({
+        "InternalName": "A", "EntityPropertyName": "A", "Title": "A", "TypeAsString": kind,
+        "Hidden": False, "ReadOnlyField": False, "LookupField": lookup,
+    })  # fmt: skip
+
+    assert [one.inner for one in rest_list_fields([field])] == [shown]
