@@ -11,6 +11,7 @@ import pptx
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
+from pptx.oxml import parse_xml
 from pptx.util import Inches
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.lib.styles import getSampleStyleSheet
@@ -150,6 +151,19 @@ def slides() -> bytes:
     hidden = deck.slides.add_slide(deck.slide_layouts[5])
     hidden.shapes.title.text = "Not shown"
     hidden._element.set("show", "0")
+    stream = io.BytesIO()
+    deck.save(stream)
+    return stream.getvalue()
+
+
+def slide_of(field: str) -> bytes:
+    """Return a PPTX of a slide whose only paragraph has this markup."""
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[1])
+    names = "http://schemas.openxmlformats.org/drawingml/2006/main"
+    paragraph = parse_xml(f'<a:p xmlns:a="{names}">{field}</a:p>')
+    body = slide.placeholders[1].text_frame
+    body._txBody.replace(body.paragraphs[0]._p, paragraph)
     stream = io.BytesIO()
     deck.save(stream)
     return stream.getvalue()

@@ -904,3 +904,22 @@ def test_a_link_of_a_pdf_is_read_up_to_twice_the_length_of_an_address():
     for length, found in ((most, [target]), (most + 1, [])):
         body = linking(f"{target}#".ljust(length, "x"))
         assert [link.url for link in read(body, PDF).links] == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        ("slidenum", ""),
+        ("datetime1", ""),
+        ("datetimeFigureOut", ""),
+        ("TxLink", "inside"),
+        ("", "inside"),
+    ],
+)
+def test_pptx_fields_have_their_text_unless_it_changes_by_itself(kind: str, shown: str):
+    """Such as the number of the slide and the date of the day."""
+    deck = documents.slide_of(
+        f'<a:r><a:t>no. </a:t></a:r><a:fld type="{kind}"><a:t>inside</a:t></a:fld>'
+    )
+
+    assert [section.text for section in read(deck, PPTX).sections] == [f"no. {shown}".strip()]

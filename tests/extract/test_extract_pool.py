@@ -13,6 +13,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 import openpyxl
@@ -688,3 +689,17 @@ def test_no_call_that_reaches_anything_is_allowed_on_any_machine(machine: str):
     allowed = {numbers[column] for numbers in confine._CALLS.values()}
 
     assert allowed & set(REACHING[machine]) == set()
+
+
+@pytest.mark.parametrize(("answer", "alone"), [(0, True), (-1, False)])
+@on_linux
+def test_a_reader_asks_for_namespaces_of_users_and_of_networks(
+    answer: int, alone: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """As `unshare --user --net` does; a container that forbids it leaves the filter alone."""
+    asked: list[int] = []
+    libc = SimpleNamespace(unshare=lambda flags: asked.append(flags) or answer, prctl=lambda *_: -1)
+    monkeypatch.setattr(confine.ctypes, "CDLL", lambda *_, **named: libc)
+
+    assert confine._isolate() is alone
+    assert asked == [0x1000_0000 | 0x4000_0000]

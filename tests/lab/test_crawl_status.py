@@ -169,8 +169,9 @@ def test_a_run_that_goes_on_and_one_whose_process_died(shop: Site, crawl: Crawl,
     assert status().out.splitlines()[0] == (
         f"{name}: the process of run 1 died: continue with -a resume=1"
     )
+    crawl.rows(f"UPDATE run SET started_at = {crawl.now - 5 * 3_600}")
     with crawl.held(name):
-        assert status().out.startswith(f"{name}: run 1 is running, started ")
+        assert status().out.startswith(f"{name}: run 1 is running, started 5 h ago")
     crawl.rows("UPDATE run SET state = 9, finished_at = started_at")
     assert status().out.startswith(f"{name}: run 1 interrupted, ")
 

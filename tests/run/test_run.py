@@ -1,8 +1,11 @@
 """The context of a run, apart from Scrapy: moved seeds, the next page, the end."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -475,3 +478,23 @@ def test_a_run_that_is_not_opened_leaves_no_embedder_open(
 
     first.close()
     assert embedder.closed
+
+
+@pytest.mark.parametrize(
+    ("resumed", "joined", "measured"),
+    [(False, False, True), (True, False, False), (False, True, False), (True, True, False)],
+)
+def test_the_seconds_of_a_run_are_measured_where_this_process_has_all_of_it(
+    resumed: bool, joined: bool, measured: bool
+):
+    closed: list[bool] = []
+    run: Any = SimpleNamespace(
+        _flush=lambda now: None, _ended=lambda reason, now: None, library=None, seconds=None,
+        opened=SimpleNamespace(resumed=resumed, joined=joined), _began=time.monotonic() - 5,
+        close=lambda: closed.append(True),
+    )  # fmt: skip
+
+    Run.finish(run, "finished", 1_700_000_000)
+
+    assert run.seconds == (5 if measured else None)
+    assert closed == [True]

@@ -1,7 +1,7 @@
 """A worker of a shared run, with nothing behind it."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from smartcrawl.model.exceptions import SinkError
 from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.shared.workers import SharedWorkers
 from tests.choices import options
@@ -76,3 +77,30 @@ def test_a_run_ended_here_only_where_this_worker_sealed_it(leaves: bool):
     )
     assert ending.ended_here is not leaves
     assert ended == ([] if leaves else ["ended"])
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (None, []),
+        (SinkError("the index is away"), ["the index is away"]),
+        (ValueError("odd"), ["the run cannot go on (ValueError: odd)"]),
+    ],
+)
+def test_an_error_of_a_worker_ends_its_run(error: Exception | None, told: list[str]):
+    doing: list[str] = []
+    failed: list[str] = []
+
+    def translated(what: str) -> AbstractContextManager[None]:
+        doing.append(what)
+        return nullcontext()
+
+    def work() -> None:
+        if error is not None:
+            raise error
+
+    worker: Any = SimpleNamespace(_database=SimpleNamespace(translated=translated))
+    SharedWorkers._guarded(worker, work, lambda why: failed.append(str(why)))()
+
+    assert failed == told
+    assert doing == ["read"], "the word in messages: cannot read PostgreSQL"

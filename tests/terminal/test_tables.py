@@ -162,3 +162,16 @@ def test_a_sentence_is_wrapped_and_its_command_is_not(monkeypatch: pytest.Monkey
     file = io.StringIO()
     Output(file).say("3 pages are lost:", command=command)
     assert file.getvalue() == f"3 pages are lost:  {command}\n"
+
+
+def test_a_column_is_headed_by_its_key_unless_it_has_a_head(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    kinds = (
+        printed_number_column, printed_name_column, printed_word_column, printed_whole_column,
+        printed_note_column,
+    )  # fmt: skip
+
+    for kind in kinds:
+        file = io.StringIO()
+        print_table((kind("one"), kind("two", "Second")), [{"one": "x", "two": "y"}], file=file)
+        assert file.getvalue().split()[:2] == ["one", "Second"]
