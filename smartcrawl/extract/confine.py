@@ -12,6 +12,7 @@ import os
 import platform
 import signal
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -151,6 +152,14 @@ def _filter(libc: ctypes.CDLL) -> bool:
             (_RETURN, 0, 0, _ALLOW),
         ]
     lines.append((_RETURN, 0, 0, _REFUSE))
+    return install_call_filter(libc, lines)
+
+
+def install_call_filter(libc: ctypes.CDLL, lines: Sequence[tuple[int, int, int, int]]) -> bool:
+    """Have the kernel judge each system call by the lines of a filter; return whether it does.
+
+    The process must have given up new rights before. The filter holds for its children, too.
+    """
     instructions = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
     program = _Program(len(lines), instructions)
     code: int = libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0)

@@ -6,6 +6,7 @@ A server that cannot be had is a skip with its reason; SMARTCRAWL_REQUIRE_SERVER
 failure.
 """
 
+from tests.servers.browser import browser_lookup, chromium
 from tests.servers.cache import UnavailableError, absent, cache_folder, release
 from tests.servers.debian import debian_docs
 from tests.servers.elastic import (
@@ -35,7 +36,9 @@ __all__ = [
     "Server",
     "UnavailableError",
     "absent",
+    "browser_lookup",
     "cache_folder",
+    "chromium",
     "debian_docs",
     "elasticsearch",
     "elasticsearch_lookup",

@@ -41,7 +41,8 @@ def _html(tree: Path) -> Path | None:
 
 def library_path(tree: Path) -> str:
     """The directories of shared libraries in an unpacked tree, "" when it has none."""
-    return ":".join(sorted({str(path.parent) for path in tree.glob("**/*.so.*")}))
+    found = [*tree.glob("**/*.so.*"), *tree.glob("**/lib*-[0-9]*.so")]  # libpulsecommon-16.1.so
+    return ":".join(sorted({str(path.parent) for path in found}))
 
 
 def debian_program(package: str, program: str, follow: str) -> tuple[Path, str] | UnavailableError:

@@ -1,0 +1,165 @@
+"""Rendered pages: the requests that a page may make, and when it has settled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+DOCUMENT: Final = "Document"
+SCRIPT: Final = "Script"
+WORKER: Final = "Worker"  #: script of one
+#: Kinds of requests that bring data, by their names in the protocol of browsers.
+DATA: Final = frozenset({"XHR", "Fetch"})
+#: Kinds whose answers change no text; the page gets an empty one.
+EMPTY: Final = frozenset({"Stylesheet", "Image"})
+#: Kinds that stay open: what they bring is not asked again by a request.
+STREAMS: Final = frozenset({"EventSource", "WebSocket"})
+FIRST_STEP: Final = 3_000  #: milliseconds of the page's clock before it may have settled
+STEP: Final = 100  #: milliseconds of each further step
+STILL: Final = 2  #: steps without a request after which a page has settled
+MOST_POLLS: Final = 12  #: requests of one template
+MOST_REQUESTS: Final = 200  #: of one page
+MOST_BYTES: Final = 64 * 1024 * 1024  #: of all answers to one page
+_LONG_NUMBER: Final = re.compile(r"\d{9,}")  #: in a path: a time, or the id of a session
+_NUMBER: Final = re.compile(r"\d+")
+_SCRIPT_TAG: Final = re.compile(
+    r"""<(?:script\b[^>]*?\bsrc|link\b[^>]*?\bhref)\s*=\s*["']?\s*((?:https?:)?//[^\s"'<>]+)""",
+    re.IGNORECASE,
+)
+_INLINE: Final = re.compile(r"<script\b[^>]*>(.*?)</script", re.IGNORECASE | re.DOTALL)
+_IMPORTED: Final = re.compile(r"""["'](https?://[^\s"'<>]+)["']""")
+_MODULE: Final = re.compile(r"\b(?:import|from)\b|\"imports\"")
+
+WRONG_METHOD: Final = "only GET is sent"
+OTHER_SITE: Final = "another site, not in data_hosts"
+OTHER_KIND: Final = "no text"
+POLLING: Final = "too many of one kind"
+TOO_MANY: Final = "too many requests"
+
+
+def is_same_site(host: str, other: str) -> bool:
+    """Whether two hosts are one site: equal, or one is below the other; ``www.`` does not count.
+
+    >>> is_same_site("www.example.com", "api.example.com")
+    True
+    >>> is_same_site("docs.example.com", "api.example.com")
+    False
+    """
+    one, two = (name.lower().removeprefix("www.") for name in (host, other))
+    return one == two or one.endswith(f".{two}") or two.endswith(f".{one}")
+
+
+def named_script_hosts(markup: str) -> frozenset[str]:
+    """Return the hosts of the scripts that the markup of a page names itself.
+
+    That are scripts and preloaded ones by their address, and modules that its inline scripts
+    import.
+    """
+    found = {*_SCRIPT_TAG.findall(markup)}
+    for text in _INLINE.findall(markup):
+        if _MODULE.search(text):
+            found |= {*_IMPORTED.findall(text)}
+    return frozenset(filter(None, map(_host, found)))
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequestRules:
+    """What the requests of a page may be."""
+
+    host: str  #: of the page
+    data_hosts: Collection[str] = ()
+    reads_by_post: Callable[[str], bool] | None = None  #: addresses that POST reads (data_posts)
+    foreign_scripts: bool = True  #: those that the page names, from any host
+
+    def refusal(self, method: str, url: str, kind: str, named: Collection[str] = ()) -> str:
+        """Return why a request is refused; an empty string: it is sent.
+
+        ``named``: the hosts of ``named_script_hosts``.
+        """
+        if kind not in DATA and kind not in (DOCUMENT, SCRIPT, WORKER):
+            return OTHER_KIND
+        posts = method == "POST" and self.reads_by_post is not None and kind in DATA
+        if method != "GET" and not (posts and self.reads_by_post and self.reads_by_post(url)):
+            return WRONG_METHOD
+        host = _host(url)
+        if is_same_site(self.host, host) or host in self.data_hosts:
+            return ""
+        if kind == SCRIPT and self.foreign_scripts and host in named:
+            return ""
+        return OTHER_SITE
+
+
+def request_template(url: str) -> str:
+    """Return an address with its numbers replaced, by which requests of one poll are equal.
+
+    >>> request_template("https://h/state/7?_=1764460000000&page=2")
+    'https://h/state/7?_=N&page=N'
+    """
+    place, mark, query = url.partition("?")
+    return _LONG_NUMBER.sub("N", place) + mark + _NUMBER.sub("N", query)
+
+
+@dataclass(slots=True)
+class RequestCaps:
+    """The number of requests that one page may make."""
+
+    rounds: int = 1  #: of polls: a page that is scrolled loads as often
+    _all: int = 0
+    _by_template: dict[str, int] = field(default_factory=dict)
+
+    def refusal(self, url: str, body: str = "") -> str:
+        """Count a request; return why it is one too many, or an empty string."""
+        key = f"{request_template(url)} {body}"
+        count = self._by_template[key] = self._by_template.get(key, 0) + 1
+        if count > MOST_POLLS * self.rounds:
+            return POLLING
+        self._all += 1
+        return TOO_MANY if self._all > MOST_REQUESTS else ""
+
+
+@dataclass(slots=True)
+class Settling:
+    """When a page has settled, by its own clock, which stands still while it waits for answers."""
+
+    most: int  #: milliseconds; there is always time for a page that asks nothing
+    spent: int = 0
+    _still: int = 0
+    _asked: int = 0
+
+    def step(self, asked: int) -> int:
+        """Return the milliseconds that its clock goes on; 0: it has settled.
+
+        ``asked``: the requests that it has made until now.
+        """
+        if not self.spent:
+            self.spent = FIRST_STEP
+            return FIRST_STEP
+        self._still = self._still + 1 if asked == self._asked and self.spent > FIRST_STEP else 0
+        self._asked = asked
+        return 0 if self._still >= STILL else self.further()
+
+    def further(self) -> int:
+        """Return the milliseconds of one more step; 0: the page's time is over."""
+        if self.spent >= max(self.most, FIRST_STEP + STILL * STEP):
+            return 0
+        self.spent += STEP
+        return STEP
+
+    def again(self) -> None:
+        """Begin to count anew, as after the page was scrolled."""
+        self._still = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it still asked when its time was over."""
+        return self._still < STILL
