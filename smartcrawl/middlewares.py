@@ -42,6 +42,7 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.signatures import sessionless_url
+from smartcrawl.model.urls import url_origin
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.run.hosts import FRESH, HostGate
 from smartcrawl.run.run import Run
@@ -98,6 +99,37 @@ class RevalidationMiddleware:
             encoding = response.headers.get("Content-Encoding")
             attempt.receives(len(response.body), encoding.decode("latin-1") if encoding else None)
         return response
+
+
+class SourceHeadersMiddleware:
+    """Send the headers of a source to the origins of its seeds, and to no other (ADR 145).
+
+    Each request is judged anew, so that no redirect carries them elsewhere. They come before those
+    of the settings, which other origins get. robots.txt is asked without them.
+    """
+
+    def __init__(self, headers: Mapping[str, str], origins: frozenset[str]) -> None:
+        self._headers = [(name, value.encode("ascii")) for name, value in headers.items()]
+        self._origins = origins
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the headers of the source of a run."""
+        run = run_of_crawler(crawler)
+        if run is None or not run.source.request.headers:
+            raise NotConfigured  # without words, which Scrapy would log as a warning
+        return cls(dict(run.source.request.headers), run.source.origins)
+
+    def process_request(self, request: Request) -> None:
+        """Add the headers, or remove those that a request to another origin left."""
+        of_robots = request.callback is NO_CALLBACK and request.meta.get("dont_obey_robotstxt")
+        if url_origin(request.url) in self._origins and not of_robots:
+            for name, value in self._headers:
+                request.headers[name] = value
+            return
+        for name, value in self._headers:
+            if request.headers.get(name) == value:
+                del request.headers[name]
 
 
 class _DisallowedError(RobotsDisallowedError, IgnoreRequest):

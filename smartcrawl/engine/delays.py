@@ -17,6 +17,7 @@ from scrapy.http.request import NO_CALLBACK
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.model.batches import HostNow
+from smartcrawl.model.options import host_delays_option
 from smartcrawl.rules.http import retry_after
 from smartcrawl.run.hosts import HostGate, host_gate_slot
 from smartcrawl.run.visits import note_host_failure
@@ -83,12 +84,30 @@ class DelayControl(AutoThrottle):
     """Scrapy's AutoThrottle, except that a 304 may lower the delay.
 
     AutoThrottle lowers it on a 200 only, because error pages come fast; a 304 is a healthy
-    answer, and a refresh of unchanged pages would otherwise keep its first delay for ever.
+    answer, and a refresh of unchanged pages would otherwise keep its first delay for ever. A host
+    keeps the delay that DOWNLOAD_SLOTS has for it, or a longer one.
     """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._least = host_delays_option(crawler.settings)
 
     def answered(self, request: Any, response: Any) -> None:
         """Adjust the delay to an answer that did not pass the downloader."""
-        self._response_downloaded(response, request, self.crawler.spider)  # type: ignore[arg-type]
+        self._response_downloaded(response, request, self.crawler.spider)
+
+    def _response_downloaded(self, response: Response, request: Request, spider: Any) -> None:
+        """Adjust the delay of a host, and tell the gate, which tells other workers."""
+        super()._response_downloaded(response, request, spider)
+        name: str = request.meta.get(Downloader.DOWNLOAD_SLOT, "")
+        slot = self.crawler.engine.downloader.slots.get(name)
+        if slot is None:
+            return
+        if self._least:
+            slot.delay = max(slot.delay, self._least.get(name, 0))
+        gate = gate_of_crawler(self.crawler)
+        if gate is not None:
+            gate.paced(name, slot.delay)
 
     def _adjust_delay(self, slot: Any, latency: float, response: Response) -> None:
         if response.status != 304:
@@ -97,6 +116,3 @@ class DelayControl(AutoThrottle):
             target = latency / self.target_concurrency
             delay = max(target, (slot.delay + target) / 2)
             slot.delay = min(max(self.mindelay, delay), self.maxdelay)
-        gate = gate_of_crawler(self.crawler)
-        if gate is not None and response.request is not None:
-            gate.paced(host_of_scrapy_request(response.request), slot.delay)

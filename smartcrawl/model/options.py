@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -90,6 +91,7 @@ class Options:
     concurrent: int  #: requests in flight
     per_host: int  #: requests in flight, each host
     download_delay: float  #: seconds between requests to a host, at least
+    host_delays: Mapping[str, float]  #: the same of hosts that ask for another delay
     registry_table: str  #: name of the view for other programs
     elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
     embedder: EmbedderOptions | None  #: None: chunks get no vectors
@@ -158,6 +160,7 @@ class Options:
         sources_file = path_beside_project(values["SOURCES_FILE"], "sources.toml")
         return cls(
             **{field: values[name] for field, name in _FIELDS.items()},
+            host_delays=host_delays_option(settings),
             data_dir=data_dir,
             registry=_registry(values["REGISTRY_URL"], data_dir),
             sources_file=sources_file,
@@ -190,6 +193,14 @@ class Options:
         """The files that may declare sources: sources.toml, then smartcrawl.toml if it is there."""
         files = (self.sources_file, self.settings_file)
         return tuple(dict.fromkeys(file for file in files if file is not None))
+
+
+def host_delays_option(settings: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return the seconds between two requests to single hosts, of Scrapy's DOWNLOAD_SLOTS."""
+    slots = settings.get("DOWNLOAD_SLOTS") or {}
+    if isinstance(slots, str):
+        slots = json.loads(slots)
+    return {host: float(given["delay"]) for host, given in slots.items() if "delay" in given}
 
 
 def _redirects(settings: Mapping[str, Any], most: int) -> RedirectLimit:

@@ -353,6 +353,16 @@ def url_endpoint(url: str) -> tuple[str, int]:
     return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
+def url_origin(url: str) -> str:
+    """Return scheme, host and port of a request URL, the port where it is not the default.
+
+    >>> url_origin("https://a.example:8443/b?c"), url_origin("http://a.example?b")
+    ('https://a.example:8443', 'http://a.example')
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
 def display_url(url: str) -> str:
     """Return a URL for display: its host in Unicode (``displaySource``, R0-19); a file by its path.
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from smartcrawl.model.urls import request_url, url_digest, url_digest_text
+from smartcrawl.model.urls import request_url, url_digest, url_digest_text, url_origin
 from smartcrawl.sources.fields import (
     LIST,
     Addresses,
@@ -20,6 +20,7 @@ from smartcrawl.sources.fields import (
     Selectors,
 )
 from smartcrawl.sources.kinds import Kind, source_kind_named
+from smartcrawl.sources.request_keys import SourceRequest, request_keys_of_kind
 from smartcrawl.sources.scope import Scope
 
 _ID_LENGTH: Final = 6  #: characters of a digest in the name of an ad-hoc source
@@ -43,7 +44,9 @@ class Source(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     #: Fields that are no keys of sources.toml.
-    UNDECLARED: ClassVar[frozenset[str]] = frozenset({"name", "ad_hoc", "of_job", "addresses"})
+    UNDECLARED: ClassVar[frozenset[str]] = frozenset(
+        {"name", "request", "ad_hoc", "of_job", "addresses"}
+    )
 
     name: str  #: name with release, as in docs@2.1
     kind: str
@@ -57,6 +60,7 @@ class Source(BaseModel):
     release: Label | None = None
     verify_certificates: bool | None = None  #: of its servers; None: by VERIFY_CERTIFICATES
     ca_file: Path | None = None  #: None: by CA_FILE
+    request: SourceRequest = SourceRequest()  #: how its requests are made
     ad_hoc: bool = False  #: named by an address, not declared
     of_job: bool = False  #: defined over the HTTP API: its seeds open no private address
     addresses: frozenset[str] | None = None  #: it has these pages alone; None: those of its scope
@@ -105,6 +109,11 @@ class Source(BaseModel):
         """The addresses that a run starts from, as people gave them."""
 
     @property
+    def origins(self) -> frozenset[str]:
+        """Scheme, host and port of each seed; of each sitemap where there is no seed."""
+        return frozenset(map(url_origin, self.seeds or self.sitemaps))
+
+    @property
     def ad_hoc_root(self) -> str | None:
         """The URL that its next run lists; None: it is declared, or links lead to its pages."""
         return None
@@ -112,7 +121,8 @@ class Source(BaseModel):
     @classmethod
     def keys(cls) -> tuple[str, ...]:
         """Return the keys of a table of sources.toml."""
-        return tuple(key for key in cls.model_fields if key not in cls.UNDECLARED)
+        own = (key for key in cls.model_fields if key not in cls.UNDECLARED)
+        return (*own, *request_keys_of_kind(cls.model_fields["kind"].default))
 
 
 def ad_hoc_source_name(words: str, start: str) -> str:

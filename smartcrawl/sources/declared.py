@@ -28,6 +28,12 @@ from smartcrawl.sources.fields import (
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.kinds import FILES, GITHUB, SHAREPOINT, SITE
+from smartcrawl.sources.request_keys import (
+    REQUEST_KEYS,
+    SourceRequest,
+    request_key_problems,
+    request_key_refusal,
+)
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.site import SiteSource
 
@@ -282,15 +288,21 @@ def _declared(name: str, table: object, folder: Path) -> Source:
         )
     keys = model.keys()
     problems = [
-        f"{where} {key}: unknown key{meant_word(key, keys)}; known are {', '.join(keys)}"
+        f"{where} {key}: {request_key_refusal(kind, key)}"
+        if request_key_refusal(kind, key)
+        else f"{where} {key}: unknown key{meant_word(key, keys)}; known are {', '.join(keys)}"
         for key in table
         if key not in keys
     ]
     values = {key: value for key, value in table.items() if key in keys}
+    own = {key: values.pop(key) for key in tuple(values) if key in REQUEST_KEYS}
+    problems += [f"{where} {problem}" for problem in request_key_problems(own)]
     release = values.get("release")
     try:
         values["name"] = name if release is None else f"{name}@{release}"
         source = model.model_validate(values, context={"folder": folder})
+        if own and not problems:
+            source = source.model_copy(update={"request": SourceRequest.declared(own)})
     except ValidationError as error:
         problems += _problems(where, error)
     if problems:

@@ -13,6 +13,7 @@ from scrapy.http import Response
 from smartcrawl.engine.download.answers import answer_of_scrapy_response
 from smartcrawl.engine.download.stored import server_answer
 from smartcrawl.engine.reextraction import DocumentPipelineTasks
+from smartcrawl.engine.source_settings import options_with_source_keys
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.run.answers import NextRequest
@@ -48,6 +49,7 @@ class SiteSpider(VisitSpider):
             return spider
         options = Options.of(crawler.settings)
         source = cls.source_of(options, kwargs)
+        options = options_with_source_keys(crawler.settings, source, options)
         if cls is SiteSpider:
             spider.waiting = DocumentPipelineTasks(crawler)
         spider.run = open_run(source, options, orders_of_run_arguments(kwargs), int(time.time()))

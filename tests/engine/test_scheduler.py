@@ -457,7 +457,14 @@ def document(visit: Visit) -> None:
 
 
 def delays(
-    kind: type[AutoThrottle], status: int, *, latency: float, start: float, least: float
+    kind: type[AutoThrottle],
+    status: int,
+    *,
+    latency: float,
+    start: float,
+    least: float,
+    run: object = None,
+    **settings: object,
 ) -> float:
     """The delay of a host after one answer."""
     crawler = get_crawler(
@@ -468,8 +475,11 @@ def delays(
             "AUTOTHROTTLE_MAX_DELAY": 60,
             "AUTOTHROTTLE_TARGET_CONCURRENCY": 1.0,
             "DOWNLOAD_DELAY": least,
+            **settings,
         },
     )
+    crawler.spider = Reader()
+    crawler.spider.run = run
     slot = Slot(concurrency=8, delay=start, jitter=0)
     crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={"a.example": slot}))
     throttle = kind(crawler)
@@ -510,6 +520,28 @@ def test_an_error_page_does_not_lower_it(status: int):
 @pytest.mark.parametrize("status", [200, 304, 503])
 def test_a_slow_answer_raises_the_delay(status: int):
     assert delays(DelayControl, status, latency=8, start=1, least=0) == 8
+
+
+@pytest.mark.parametrize("status", [200, 304])
+@pytest.mark.parametrize(("host", "kept"), [("a.example", 3), ("b.example", 1.05)])
+def test_the_delay_of_a_single_host_is_kept(status: int, host: str, kept: float):
+    slots = {host: {"delay": 3}}
+
+    found = delays(DelayControl, status, latency=0.1, start=2, least=0, DOWNLOAD_SLOTS=slots)
+
+    assert found == pytest.approx(kept)
+
+
+@pytest.mark.parametrize("status", [200, 304])
+def test_other_workers_hear_of_the_delay_after_each_answer(status: int):
+    told: list[tuple[str, float]] = []
+    gate = SimpleNamespace(paced=lambda host, seconds: told.append((host, seconds)))
+
+    found = delays(
+        DelayControl, status, latency=0.1, start=2, least=0, run=SimpleNamespace(gate=gate)
+    )
+
+    assert told == [("a.example", found)]
 
 
 @pytest.mark.parametrize("status", [200, 304])

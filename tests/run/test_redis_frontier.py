@@ -197,6 +197,16 @@ def test_redis_says_when_it_is_worth_asking_again(worker):
     assert 1 < frontier.exchange(1).wait <= 2
 
 
+def test_redis_keeps_the_delay_of_a_single_host(worker):
+    frontier = worker(delay=0.05, delays={A: 2.5})
+    frontier.offer(some([1, 2]))
+    frontier.claim(1)
+    frontier.hosts.robots_read(A, 0.1)
+
+    assert 2 < frontier.exchange(1).wait <= 2.5
+    assert worker("blog", delay=0.05, delays={"other.example": 9}).exchange(1).wait is None
+
+
 @pytest.mark.parametrize(("pace", "crawl_delay"), [(0, 2.5), (2.5, 0.1), (2.5, 2.5), (0.1, 2.5)])
 def test_redis_uses_the_longest_of_all_delays(worker, pace, crawl_delay):
     frontier = worker(delay=0.05)

@@ -15,6 +15,7 @@ from smartcrawl.run.orders import Orders
 from smartcrawl.run.shared import workers
 from smartcrawl.run.shared.workers import shared_run_rules
 from smartcrawl.sources.base import ModeRule
+from smartcrawl.sources.request_keys import SourceRequest
 from smartcrawl.sources.site import SiteSource
 
 OPTIONS = Options.of(vars(settings) | {"DATA_DIR": "nowhere"})
@@ -50,6 +51,11 @@ def digests(**changes: Any) -> dict[str, str]:
 )
 def test_a_key_of_the_source_that_differs_is_named(changes: dict[str, Any]):
     assert differing_rules(digests(**changes), digests()) == list(changes)
+
+
+def test_headers_that_differ_are_named_and_other_keys_of_requests_are_not():
+    request = SourceRequest(delay=3, user_agent="docs/1", headers=(("X-Team", "docs"),))
+    assert differing_rules(digests(request=request), digests()) == ["headers"]
 
 
 def test_order_and_machine_make_no_difference():

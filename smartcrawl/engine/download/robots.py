@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self
-from urllib.parse import urlsplit
 
 import can_ada
 from scrapy import Request, signals
@@ -29,7 +28,7 @@ from smartcrawl.extract.robots_txt import (
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import RobotsUnknownError, RunHaltedError
 from smartcrawl.model.robots_options import robots_parser_option
-from smartcrawl.model.urls import join_url, url_host_key
+from smartcrawl.model.urls import join_url, url_host_key, url_origin
 from smartcrawl.rules.http import (
     MAX_REDIRECTS,
     REDIRECTS,
@@ -112,8 +111,7 @@ class RobotsDownloads:
 
     async def of(self, request: Request) -> DownloadedRobots:
         """Return the rules for a request, and keep its host at their Crawl-delay."""
-        parts = urlsplit(request.url)
-        origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        origin = url_origin(request.url)
         rules = self.at_hand(origin) or await self._ask(origin)
         if rules.crawl_delay:
             self.delays.hold(request, rules.crawl_delay)

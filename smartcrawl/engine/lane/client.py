@@ -46,10 +46,10 @@ class LaneClient:
         settings: BaseSettings,
         resolver: GuardedResolver,
         trust: CertificateTrust | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Callable[[str], Mapping[str, str]] = lambda origin: {},
         unasked: Strays | None = None,
     ) -> None:
-        """Read the settings, once; ``headers`` are sent with each request.
+        """Read the settings, once; ``headers`` returns those of each request to an origin.
 
         ``unasked`` counts connections with bytes that no request asked for, for the engine, too.
         """
@@ -57,7 +57,7 @@ class LaneClient:
         self.max_size = settings.getint("DOWNLOAD_MAXSIZE")
         self.most_connections = 2 * settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
         self.resolver = resolver
-        self.head = _lines(headers or {})
+        self._headers = headers
         self.unasked = unasked or Strays()
         self.ends: Callable[[], bool] = lambda: False  #: whether no request may be sent any more
         self.strays = 0  #: connections of the lane that received bytes without a request
@@ -104,6 +104,10 @@ class LaneClient:
         except LaneError as error:
             error.times = 2
             raise
+
+    def head_of(self, origin: str) -> bytes:
+        """Return the header lines of each request to an origin, but for that of its host."""
+        return _lines(self._headers(origin))
 
     async def _opened(self, origin: _Origin, deadline: float) -> LaneConnection:
         """Return a connection, unless the run ends meanwhile."""
@@ -163,7 +167,10 @@ class _Origin:
         self._host, self._port = url_endpoint(name)
         if not authority or re.search(r"[@?#\s]", authority) or not authority.isascii():
             raise LaneError(f"{name} is not asked by the lane", sent=False)
-        self._named = b"Host: %b\r\n%b" % (authority.encode("ascii"), client.head)
+        self._named = b"Host: %b\r\n%b" % (
+            authority.encode("ascii"),
+            client.head_of(name),
+        )
         self._idle: dict[LaneConnection, None] = {}  #: used from the end
         self._open: set[LaneConnection] = set()
         self._opening = 0  #: connections that are being opened

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, Self
 
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
@@ -55,6 +56,7 @@ KNOWN: Final = frozenset(
         "smartcrawl.middlewares.PassingRetryMiddleware",
         "smartcrawl.middlewares.RevalidationMiddleware",
         "smartcrawl.middlewares.ScopeMiddleware",
+        "smartcrawl.middlewares.SourceHeadersMiddleware",
         "smartcrawl.engine.download.decoding.DecodingMiddleware",
         "smartcrawl.engine.own_spiders.Offsite",  # pages of the frontier pass it
         f"{_SCRAPY}.downloadtimeout.DownloadTimeoutMiddleware",
@@ -155,10 +157,17 @@ class Origin:
     failures: int = 0
 
 
-class Origins:
-    """Keeps the record of each origin; ``headers`` are sent with every request."""
+#: Middlewares that add headers to every request.
+_HEADERS: Final = (DefaultHeadersMiddleware, UserAgentMiddleware, DecodingMiddleware)
+_OF_SOURCE: Final = "smartcrawl.middlewares.SourceHeadersMiddleware"  #: a room above this one
 
-    def __init__(self, resolver: GuardedResolver, headers: Mapping[str, str]) -> None:
+
+class Origins:
+    """Keeps the record of each origin; ``headers`` returns those of each request to one."""
+
+    def __init__(
+        self, resolver: GuardedResolver, headers: Callable[[str], Mapping[str, str]]
+    ) -> None:
         self._resolver = resolver
         self._headers = headers
         self._origins: dict[str, Origin] = {}
@@ -169,20 +178,18 @@ class Origins:
         origin = self._origins.get(name)
         if origin is None:
             refusal = self._resolver.refusal(*url_endpoint(url))
-            sent = {key: value.encode("latin-1") for key, value in self._headers.items()}
+            sent = {key: value.encode("latin-1") for key, value in self._headers(name).items()}
             size = len(request_httprepr(Request(f"{name}/", headers=sent)))
             size -= len(name) + 1  # a flight adds the length of its whole URL
             origin = self._origins[name] = Origin(name, refusal is not None, size)
         return None if origin.refused or origin.failures >= _MOST_FAILURES else origin
 
 
-def lane_request_headers(middlewares: Any) -> dict[str, str]:
-    """Return the headers that the engine's middlewares add to every request."""
-    request = Request("http://localhost/")
+def lane_request_headers(middlewares: Iterable[Any], origin: str) -> dict[str, str]:
+    """Return the headers that the engine's middlewares add to every request to an origin."""
+    request = Request(f"{origin}/")
     for middleware in middlewares:
-        if isinstance(
-            middleware, DefaultHeadersMiddleware | UserAgentMiddleware | DecodingMiddleware
-        ):
+        if isinstance(middleware, _HEADERS) or _name(middleware) == _OF_SOURCE:
             middleware.process_request(request)
     return {
         name.decode("latin-1"): b",".join(values).decode("latin-1")
@@ -445,7 +452,7 @@ class RevalidationLane:
         self._works: set[asyncio.Task[None]] = set()  #: those that send requests
         self._tasks: set[asyncio.Task[None]] = set()
         self._robots: RobotsDownloads | None = None
-        self._headers: dict[str, str] = {}
+        self._headers: Callable[[str], Mapping[str, str]] = lambda origin: {}
         self._counts = LaneCounts()
         self._unsettled: dict[asyncio.Future[bool], list[_Unsettled]] = {}
 
@@ -478,7 +485,7 @@ class RevalidationLane:
             rules = getattr(middleware, "rules", None)
             if isinstance(rules, RobotsDownloads):
                 self._robots = rules
-        self._headers = lane_request_headers(middlewares)
+        self._headers = partial(lane_request_headers, middlewares)
         self._usable_origin = Origins(resolver, self._headers).usable
         self._gate = gate_of_crawler(self._crawler)
         scheduler = engine.scheduler

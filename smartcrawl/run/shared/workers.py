@@ -184,6 +184,7 @@ def shared_run_rules(source: Source, options: Options, orders: Orders) -> dict[s
     policy = run_policy_from_orders(options, orders)
     values: dict[str, Any] = declared | {
         "max_pages": orders.max_pages or source.max_pages,
+        "headers": dict(source.request.headers),
         **{name: _plain(getattr(options, option)) for name, option in _SETTINGS.items()},
         **{name: _plain(getattr(policy, part)) for name, part in _POLICY.items()},
         "TRACKING_PARAM_PREFIXES": sorted(options.trackers.prefixes),
@@ -200,10 +201,13 @@ def _plain(value: Any) -> Any:
 class SharedTurns:
     """The pages that this worker claimed in Redis."""
 
-    def __init__(self, shared: SharedFrontier, download_delay: float) -> None:
-        """``download_delay``: seconds between two requests to a host."""
+    def __init__(
+        self, shared: SharedFrontier, download_delay: float, delays: Mapping[str, float]
+    ) -> None:
+        """``download_delay``: seconds between two requests to a host; ``delays``: those of some."""
         self._shared = shared
         self._download_delay = download_delay
+        self._delays = delays
         self._batches: Batches | None = None
         self._verify: Frontier | None = None
 
@@ -263,7 +267,7 @@ class SharedTurns:
             return False
         host, delay = host_gate_slot(page.host), crawl_delay or 0.0
         self._shared.update_hosts(lambda hosts: hosts.robots_read(host, delay, asked=asked))
-        return bool(delay or self._download_delay)
+        return bool(delay or self._delays.get(host, self._download_delay))
 
     def give_back(self, page: Page) -> None:
         """Let a page have its host's next turn, after all workers know the Crawl-delay."""
@@ -425,7 +429,7 @@ class SharedWorkers:
         )
         self.shared.over = opened.over
         self.gate = SharedGate(options, self.shared.update_hosts)
-        self.turns = SharedTurns(self.shared, options.download_delay)
+        self.turns = SharedTurns(self.shared, options.download_delay, options.host_delays)
         self.last_steps = SharedLastSteps(
             opened=opened,
             registry=registry,
@@ -471,6 +475,7 @@ class SharedWorkers:
                 registry=registry_id,
                 per_host=options.per_host,
                 delay=options.download_delay,
+                delays=options.host_delays,
                 most=most,
                 robots=options.robots_obeyed,
                 place=redis_place(options.redis),

@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from threading import Event, Lock, Thread
 from typing import Any, Final
 
@@ -57,7 +57,8 @@ class RedisFrontier:
     On FrontierLostError a worker calls ``recover`` and, where that returns True, ``refill``.
 
     ``worker`` names this process and no other one, earlier ones included. Over all workers and
-    runs, at most ``per_host`` requests are in flight at a host, at least ``delay`` seconds apart.
+    runs, at most ``per_host`` requests are in flight at a host, at least ``delay`` seconds apart;
+    ``delays`` has longer ones of single hosts.
     With ``robots`` the first number of a host is handed out alone: under its claim robots.txt is
     read. Further numbers follow after ``SharedHosts.robots_read``, or when the page's request is
     over, or when the claim ended otherwise.
@@ -77,6 +78,7 @@ class RedisFrontier:
         registry: str = "",
         per_host: int,
         delay: float = 0.0,
+        delays: Mapping[str, float] | None = None,
         worker: str | None = None,
         lease: float = LEASE,
         most: int = 0,
@@ -91,6 +93,7 @@ class RedisFrontier:
         self._limits = {
             "per_host": per_host,
             "delay": delay,
+            "delays": dict(delays or {}),
             "lease": lease,
             "most": most,
             "robots": robots,

@@ -116,7 +116,8 @@ local function turn_of(host)
     last = now
     redis.call('HSET', LAST_CRAWL, host, text(now))
   end
-  local delay = math.max(call.delay, amount(meta[1]) / 1000, amount(meta[2]) / 1000)
+  local least = call.delays and call.delays[host] or 0 -- longer ones of single hosts
+  local delay = math.max(call.delay, least, amount(meta[1]) / 1000, amount(meta[2]) / 1000)
   local at = math.max(last + delay, amount(meta[3]), amount(meta[4]))
   if at > now then
     return math.min(at, now + LONGEST)
