@@ -5,10 +5,9 @@ A key that is not set leaves the choice to its setting. The manual is docs/sourc
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
 from smartcrawl.model.exceptions import SettingError
@@ -94,7 +93,6 @@ class RequestKey:
     form: Setting
     setting: str | None  #: whose value it takes the place of; None: there is no such setting
     kinds: frozenset[str]  #: kinds of sources that take it
-    is_of_files: bool = False  #: it stands in files only: API, pages and MCP refuse it
 
     @property
     def name(self) -> str:
@@ -129,17 +127,10 @@ REQUEST_KEYS: Final[Mapping[str, RequestKey]] = {
         RequestKey(_Agent("user_agent", None, "text", "User-Agent of each request, and the robot"
             " that robots.txt is read for"), "USER_AGENT", _WEB),
         RequestKey(_Headers("headers", None, "table",
-            "further headers, to the origins of the seeds only"), None, _SITES, is_of_files=True),
+            "further headers, to the origins of the seeds only"), None, _SITES),
     )
 }
 # fmt: on
-#: Keys that stand in files only, with those that have a table of their own.
-FILES_ONLY: Final = frozenset(
-    {name for name, key in REQUEST_KEYS.items() if key.is_of_files}
-    | {"auth", "proxy", "headers", "obey_robots", "data_hosts", "data_posts"}
-)
-
-
 @dataclass(frozen=True, slots=True)
 class SourceRequest:
     """The keys that are set, of one source; None and empty: its setting counts."""
@@ -181,24 +172,10 @@ class SourceRequest:
             found["headers"] = REQUEST_KEYS["headers"].read(lines)
         return cls(**found)
 
-    @classmethod
-    def of_json(cls, text: str | None) -> Self:
-        """Return the keys that ``as_json`` wrote; unknown ones are of another version."""
-        values = json.loads(text) if text else {}
-        known = {field.name for field in fields(cls)}
-        found = {name: value for name, value in values.items() if name in known}
-        if "headers" in found:
-            found["headers"] = tuple((str(name), str(value)) for name, value in found["headers"])
-        return cls(**found)
-
     @property
     def given(self) -> Mapping[str, Any]:
         """The keys that are set, with their values."""
         return {name: value for name, value in asdict(self).items() if value not in (None, (), "")}
-
-    def as_json(self) -> str | None:
-        """Return the keys that are set as JSON; None: there are none."""
-        return json.dumps(self.given) if self.given else None
 
     def with_given(self, other: SourceRequest) -> SourceRequest:
         """Return these keys, with those that are set in another value in their places."""

@@ -1,6 +1,5 @@
 """The keys of a source's requests: what each takes, where it may stand, and what is said of it."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -191,18 +190,6 @@ def test_a_wrong_word_of_a_command_line_is_told(
 
     assert str(caught.value).startswith(told)
     assert "Bearer" not in str(caught.value)
-
-
-def test_keys_are_kept_as_json():
-    whole = SourceRequest(delay=0, user_agent="docs/1", headers=(("X-Team", "docs"),))
-
-    text = whole.as_json()
-
-    assert text is not None
-    assert json.loads(text).keys() == {"delay", "user_agent", "headers"}
-    assert SourceRequest.of_json(text) == whole
-    assert SourceRequest.of_json('{"delay": 3, "of_tomorrow": 1}') == SourceRequest(delay=3)
-    assert (SourceRequest().as_json(), SourceRequest.of_json(None)) == (None, SourceRequest())
 
 
 def test_keys_that_are_given_take_the_places_of_others():
