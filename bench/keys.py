@@ -20,7 +20,7 @@ from moto.server import ThreadedMotoServer
 
 from bench.own_figures import OwnFigures
 from smartcrawl.sources.listing.bucket import BucketListing
-from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.listing.entries import ListingRules
 
 BUCKET = "keys"
 ACCESS = {

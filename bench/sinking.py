@@ -24,7 +24,7 @@ from smartcrawl.index.elasticsearch.faults import index_patience
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.model.documents import Chunk
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
+from smartcrawl.model.option_groups import ElasticsearchTarget
 
 NUMBER = 7  #: claim number of all of them
 

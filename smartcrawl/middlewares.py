@@ -41,8 +41,7 @@ from smartcrawl.model.exceptions import (
     TurnSpentError,
 )
 from smartcrawl.model.pages import Page, VisitAttempt
-from smartcrawl.model.signatures import sessionless_url
-from smartcrawl.model.urls import url_origin
+from smartcrawl.model.urls import sessionless_url, url_origin
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.run.hosts import FRESH, HostGate
 from smartcrawl.run.run import Run

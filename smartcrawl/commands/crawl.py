@@ -22,7 +22,7 @@ from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_crawl_summary
-from smartcrawl.engine.download.lookup import resolve_crawled_hosts
+from smartcrawl.engine.download.network import resolve_crawled_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.engine.own_spiders import feed_refusal, overwritten_feed

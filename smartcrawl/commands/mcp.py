@@ -15,10 +15,10 @@ from smartcrawl.commands.serving import (
     require_key_of_serve_command,
 )
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import extra_installation
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal.base_command import BaseCommand

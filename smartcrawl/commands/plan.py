@@ -3,26 +3,164 @@
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser, Namespace
-from typing import Any
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from rich.markup import escape
 
-from smartcrawl.commands import simulation
 from smartcrawl.extract.robots_txt import robots_txt_check
-from smartcrawl.model.exceptions import UsageError
+from smartcrawl.model.exceptions import RegistryError, SmartcrawlError, UsageError
+from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.program import program_crawl_line, program_name
-from smartcrawl.model.robots_options import RobotsOptions
+from smartcrawl.model.setting_values import given_number
 from smartcrawl.model.settings_table import setting_value
+from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
+from smartcrawl.reports.simulation import (
+    DAY,
+    Simulation,
+    simulation_report,
+    simulation_report_data,
+    simulation_report_hours,
+    simulation_report_percent,
+    simulation_report_picture,
+)
 from smartcrawl.reports.stored_robots import RobotsOfSources
+from smartcrawl.reports.text import report_noun
+from smartcrawl.rules.schedule import Schedule
 from smartcrawl.run.plan import plan_reports
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
 from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
 from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.sources import print_wrong_tables
+from smartcrawl.terminal.tables import (
+    print_table,
+    printed_number_column,
+    printed_whole_column,
+    printed_word_column,
+)
+
+_MOST_DAYS: Final = 3_650
+_COLUMNS = (
+    printed_word_column("setting"),
+    printed_number_column("requests"),
+    printed_number_column("saved"),
+    printed_number_column("staleness"),
+    printed_number_column("95 % within"),
+    printed_number_column("waiting"),
+    printed_whole_column("with"),
+)
+
+
+def add_simulate_command_options(parser: ArgumentParser) -> None:
+    """Add the options of a simulation."""
+    parser.add_argument(
+        "--simulate",
+        type=_days,
+        metavar="DAYS",
+        help="instead of the plan, replay the last DAYS days under other settings",
+    )
+    parser.add_argument(
+        "--svg", type=Path, metavar="FILE", help="with --simulate: draw the result into FILE"
+    )
+
+
+def _days(value: str) -> int:
+    days = given_number(value)
+    if days is None or not 1 <= days <= _MOST_DAYS:
+        raise ArgumentTypeError(f"{value!r} is not a whole number of days from 1 to {_MOST_DAYS}")
+    return days
+
+
+def print_simulate_command(
+    connection: Connection,
+    sources: Mapping[str, int],
+    schedule: Schedule,
+    *,
+    days: int,
+    now: int,
+    svg: Path | None,
+    as_json: bool,
+) -> None:
+    """Replay the history of each source (name and number) and print the results.
+
+    Raises:
+        SmartcrawlError: no source can be replayed, or the picture cannot be drawn or written.
+    """
+    if not sources:
+        raise RegistryError("no sources yet: declare one in sources.toml, or crawl a URL")
+    if svg is not None and len(sources) > 1:
+        raise SmartcrawlError(
+            f"a picture shows one source, but there are {len(sources)}: choose one with --source"
+        )
+    found = [
+        simulation_report(connection, name, number, schedule, since=now - days * DAY, now=now)
+        for name, number in sources.items()
+    ]
+    if all(one.missing for one in found):
+        raise RegistryError("\n".join(f"{one.source}: {one.note}" for one in found))
+    if svg is not None:
+        _write(svg, simulation_report_picture(found[0]))
+    if as_json:
+        print_json([simulation_report_data(one) for one in found])
+        return
+    for one in found:
+        _print_simulation(one)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SmartcrawlError(
+            f"cannot write {path} ({error.strerror}): give --svg a file in a folder that this user"
+            " may write to"
+        ) from error
+
+
+def _print_simulation(found: Simulation) -> None:
+    output = Output()
+    if found.missing:
+        output.say(escape(f"{found.source}: {found.note}"))
+        return
+    pages, changes = found.whole.pages, found.whole.changes
+    output.say(
+        escape(
+            f"{found.source}, {iso_time(found.since)} to {iso_time(found.until)}:"
+            f" {report_noun(pages, 'page')},"
+            f" {report_noun(changes, 'change')},"
+            f" {report_noun(found.whole_runs, 'complete run')}; a run in"
+            f" {simulation_report_hours(found.pace)}"
+        )
+    )
+    if found.note:
+        output.say(escape(found.note))
+    print_table(
+        _COLUMNS,
+        (
+            dict(
+                zip(
+                    (column.key for column in _COLUMNS),
+                    (
+                        setting.name,
+                        f"{result.requests:,}",
+                        simulation_report_percent(found.share(result)),
+                        simulation_report_hours(result.staleness),
+                        simulation_report_hours(result.late),
+                        f"{result.waiting:,}",
+                        setting.option and f"-s {setting.option}",
+                    ),
+                    strict=True,
+                )
+            )
+            for setting, result in found.settings
+        ),
+    )
+
 
 _BEFORE = " " * 12  #: columns of a label
 _SOURCES = "SELECT name, no FROM source ORDER BY name"
@@ -58,7 +196,7 @@ class Command(RegistryCommand):
             metavar="N",
             help="list at most N pages of each kind (default: 20)",
         )
-        simulation.add_simulate_command_options(parser)
+        add_simulate_command_options(parser)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -72,7 +210,7 @@ class Command(RegistryCommand):
         names = sources or sorted({*known, *declared, *declared.wrong})
         print_wrong_tables(self.name, declared, sources)
         if opts.simulate is not None:
-            simulation.print_simulate_command(
+            print_simulate_command(
                 connection,
                 {name: known.get(name, 0) for name in names},
                 self.options.schedule,
@@ -105,7 +243,7 @@ class Command(RegistryCommand):
             print_json(found)
             return
         for plan in found:
-            _print(plan)
+            _print_plan(plan)
         if not found:
             print(
                 "No sources yet. Declare one in sources.toml, or crawl an address: "
@@ -119,7 +257,7 @@ class Command(RegistryCommand):
         return listing_of_scrapy_settings(source, self.options, self.settings, time.time_ns())
 
 
-def _print(plan: dict[str, Any]) -> None:
+def _print_plan(plan: dict[str, Any]) -> None:
     output = Output()
     output.say(f"[bold]{escape(plan['source'])}[/]: {plan['known']:,} known")
     if plan["note"]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from smartcrawl.index.vectorstore.ports import Pushed
 from smartcrawl.model.exceptions import PushHeldError, UsageError
+from smartcrawl.model.option_groups import VectorStoreOptions
 from smartcrawl.model.program import program_name
-from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.text import report_noun
 from smartcrawl.run.pushing import (

@@ -19,8 +19,8 @@ from smartcrawl.index import audit
 from smartcrawl.index.remote import write_index_anew
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.file_urls import display_file_url
+from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.program import program_crawl_line, program_name
-from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.settings_table import setting_value
 from smartcrawl.model.urls import display_url, normalize_url, request_url
 from smartcrawl.registry import items

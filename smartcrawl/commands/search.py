@@ -17,9 +17,9 @@ from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
 from smartcrawl.index.searching import MOST_PROPOSED
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.given_numbers import given_number
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import escaped_text
+from smartcrawl.model.setting_values import given_number
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.terminal.command import RegistryCommand, print_json

@@ -17,10 +17,10 @@ from smartcrawl.commands.serving import (
     require_key_of_serve_command,
 )
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, registry_database

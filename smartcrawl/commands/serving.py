@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from smartcrawl.commands.running import PlainSettings
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
-from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.setting_values import CMDLINE
 from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.registry.connection import Connection

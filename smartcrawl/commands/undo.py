@@ -11,8 +11,8 @@ from typing import ClassVar, Final
 from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.remote import index_document_chunker
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.given_numbers import MOST_NUMBER, given_number
 from smartcrawl.model.program import program_name
+from smartcrawl.model.setting_values import MOST_NUMBER, given_number
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import (

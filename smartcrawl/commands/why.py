@@ -10,8 +10,8 @@ from rich.markup import escape
 from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.file_urls import url_item_kind
+from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.program import program_name
-from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.settings_table import setting_value
 from smartcrawl.model.urls import normalize_url
 from smartcrawl.registry.connection import Connection

@@ -39,7 +39,7 @@ from smartcrawl.sources.github.source import GithubSource, quoted_repository_pat
 from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import Entry, FileValidator, Listing
 from smartcrawl.sources.listing.folder import FolderListing
-from smartcrawl.sources.sharepoint.entries import LibraryEntries
+from smartcrawl.sources.sharepoint.source import LibraryEntries
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from smartcrawl.index.embedded.vectors import (
     index_embedder_number,
 )
 from smartcrawl.index.remote_debts import RemoteDebts, remote_index_debts
-from smartcrawl.model.embedder_options import ON_THIS_MACHINE
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
+from smartcrawl.model.option_groups import ON_THIS_MACHINE
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.chunks import RefusedChunks, refused_chunk_counts, refused_reasons_text

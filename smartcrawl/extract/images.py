@@ -12,8 +12,7 @@ import can_ada
 
 from smartcrawl.extract.sections import Heading, markup_line
 from smartcrawl.model.documents import Image
-from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.model.urls import MAX_URL_LENGTH, join_url
+from smartcrawl.model.urls import MAX_URL_LENGTH, join_url, unsigned_url
 
 MAX_IMAGES: Final = 1_000  #: of one page
 MAX_ALT: Final = 1_000  #: characters

@@ -27,8 +27,13 @@ from smartcrawl.index.elasticsearch.documents import index_document_key as key_o
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.writing import PageVectors, RemoteIndexing
-from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, normalize_url, url_digest
+from smartcrawl.model.urls import (
+    DEFAULT_TRACKERS,
+    Trackers,
+    normalize_url,
+    unsigned_url,
+    url_digest,
+)
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import (
     draw_sequence_numbers,

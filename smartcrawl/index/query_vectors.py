@@ -25,7 +25,6 @@ from smartcrawl.index.embedding.ports import PAUSE, Embedder, RefusedText, Vecto
 from smartcrawl.index.queries import search_query_text
 from smartcrawl.index.ranking import QueryMeaning, VectorQuery
 from smartcrawl.model.documents import EmbedderKey
-from smartcrawl.model.embedder_options import LOCAL, ON_THIS_MACHINE, ONNX, EmbedderOptions
 from smartcrawl.model.exceptions import (
     EmbedderAwayError,
     EmbedderError,
@@ -33,6 +32,7 @@ from smartcrawl.model.exceptions import (
     SettingError,
     SmartcrawlError,
 )
+from smartcrawl.model.option_groups import LOCAL, ON_THIS_MACHINE, ONNX, EmbedderOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.patience import EndableCalls
 from smartcrawl.model.program import program_name

@@ -24,8 +24,8 @@ from smartcrawl.index.elasticsearch.sink import (
 from smartcrawl.index.embedding.choice import embedder_key
 from smartcrawl.index.writing import Chunked, PageVectors, RemoteIndexing
 from smartcrawl.model.documents import Chunk, ChunkSize, EmbedderKey
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.choices import (

@@ -13,19 +13,21 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from smartcrawl.model.documents import ChunkSize
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
-from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.github_target import GithubTarget
 from smartcrawl.model.openai_server import path_beside_project, project_folder, whole_path
+from smartcrawl.model.option_groups import (
+    ElasticsearchTarget,
+    EmbedderOptions,
+    GithubTarget,
+    ServerOptions,
+    SharepointOptions,
+    VectorStoreOptions,
+)
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.setting_values import is_given_option
 from smartcrawl.model.settings_file import settings_file_of
 from smartcrawl.model.settings_table import SETTINGS
-from smartcrawl.model.sharepoint_options import SharepointOptions
 from smartcrawl.model.urls import Trackers
-from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import RedirectLimit, http_redirect_limit
 from smartcrawl.rules.schedule import Schedule

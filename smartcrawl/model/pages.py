@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.model.documents import Chunk, Document
 from smartcrawl.model.library import LibraryFile
-from smartcrawl.model.signatures import is_signed_url
+from smartcrawl.model.urls import is_signed_url
 from smartcrawl.rules.cookies import Cookie
 from smartcrawl.rules.model import (
     Action,

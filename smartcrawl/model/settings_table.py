@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from smartcrawl import __version__
-from smartcrawl.model.given_numbers import MOST_DAYS
 from smartcrawl.model.setting_values import (
+    MOST_DAYS,
     Address,
     Authorities,
     Base,

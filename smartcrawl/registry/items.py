@@ -19,11 +19,11 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.program import program_name
-from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import (
     Trackers,
     display_url,
     normalize_url,
+    unsigned_url,
     url_digest,
     url_digests_of_id,
     url_host_key,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from smartcrawl.model.robots_options import RobotsOptions
+from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
 

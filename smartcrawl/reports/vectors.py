@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.model.embedder_options import ON_THIS_MACHINE
+from smartcrawl.model.option_groups import ON_THIS_MACHINE
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.chunks import (
     INDEXED_EMBEDDER,

@@ -38,8 +38,7 @@ from smartcrawl.run.library.result import FULL, LibraryResult
 from smartcrawl.run.rehearsal import Rehearsed, rehearse_run
 from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
-from smartcrawl.sources.sharepoint.entries import LibraryEntries
-from smartcrawl.sources.sharepoint.source import SharepointSource
+from smartcrawl.sources.sharepoint.source import LibraryEntries, SharepointSource
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from smartcrawl.index.vectorstore.rows import (
     store_upload_ids,
 )
 from smartcrawl.model.exceptions import PushError
-from smartcrawl.model.vector_store_options import VectorStoreOptions
+from smartcrawl.model.option_groups import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.run.pushing import run_push_key
 

@@ -9,8 +9,14 @@ from smartcrawl.extract.sitemaps import parsed_llms_txt_url
 from smartcrawl.model.documents import CUT, Link
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
-from smartcrawl.model.signatures import is_signed_url, sessionless_url, unsigned_url
-from smartcrawl.model.urls import Trackers, normalize_url, url_host_key
+from smartcrawl.model.urls import (
+    Trackers,
+    is_signed_url,
+    normalize_url,
+    sessionless_url,
+    unsigned_url,
+    url_host_key,
+)
 from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.pack import (
     pack_stored_links,

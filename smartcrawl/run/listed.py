@@ -28,7 +28,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, source_entry_check
 from smartcrawl.sources.listing.folder import FolderListing
-from smartcrawl.sources.sharepoint.entries import LibraryEntries
+from smartcrawl.sources.sharepoint.source import LibraryEntries
 
 
 class ListedComparison:

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 from smartcrawl.model.batches import Address
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import ListedRecord, Page
-from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_host_key
+from smartcrawl.model.urls import Trackers, normalize_url, unsigned_url, url_digest, url_host_key
 from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.model import PRIORITY

@@ -13,10 +13,10 @@ from smartcrawl.index.embedded.vectors import index_embedder_number, prepare_ind
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.model.exceptions import SourceError
-from smartcrawl.model.given_numbers import MOST_NUMBER, given_number, given_number_bounds
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_argument, program_argument_label
+from smartcrawl.model.setting_values import MOST_NUMBER, given_number, given_number_bounds
 from smartcrawl.model.urls import request_url, url_endpoint
 from smartcrawl.registry.chunks import owe_refused_chunks
 from smartcrawl.registry.database.databases import registry_database

@@ -24,8 +24,8 @@ from smartcrawl.index.vectorstore.ports import (
 from smartcrawl.index.vectorstore.rows import StoreRows, vector_store_files, vector_store_number
 from smartcrawl.model.exceptions import PushHeldError, RunHeldError, SettingError
 from smartcrawl.model.openai_server import KEY_VARIABLE
+from smartcrawl.model.option_groups import VectorStoreOptions
 from smartcrawl.model.program import extra_installation
-from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_document

@@ -44,8 +44,7 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.pages import BROUGHT, EMPTIED_AT, NAMES_SIGNED, Page, Visit
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.model.urls import normalize_url
+from smartcrawl.model.urls import normalize_url, unsigned_url
 from smartcrawl.rules.absence import empties_sitemap
 from smartcrawl.rules.http import REFRESHED
 from smartcrawl.rules.login import (

@@ -20,8 +20,7 @@ from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import HostBlockedError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
-from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.model.urls import display_url
+from smartcrawl.model.urls import display_url, unsigned_url
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.copy import copied_source
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_numbers
@@ -49,7 +48,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import Entry, Listing, source_entry_check
 from smartcrawl.sources.listing.folder import FolderListing
-from smartcrawl.sources.sharepoint.entries import LibraryEntries
+from smartcrawl.sources.sharepoint.source import LibraryEntries
 
 DOUBTED: Final = "its validators are checked by a whole download"
 NO_VALIDATOR: Final = "no reliable validator in the listing"

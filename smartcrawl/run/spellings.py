@@ -7,8 +7,7 @@ from typing import Final, assert_never
 
 from smartcrawl.model.documents import Link
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit, VisitAttempt
-from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.model.urls import Trackers
+from smartcrawl.model.urls import Trackers, unsigned_url
 from smartcrawl.registry.database.databases import DatabaseControl
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun

@@ -17,11 +17,10 @@ import can_ada
 
 from smartcrawl.extract.links import may_lead_on
 from smartcrawl.model.exceptions import HostBlockedError, HostDownError
-from smartcrawl.model.given_numbers import given_number
 from smartcrawl.model.pages import Page, PageAnswer, Visit, VisitAttempt
 from smartcrawl.model.program import program_name
-from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.model.urls import join_url, url_host_key
+from smartcrawl.model.setting_values import given_number
+from smartcrawl.model.urls import join_url, unsigned_url, url_host_key
 from smartcrawl.rules.absence import TEMPORARY
 from smartcrawl.rules.http import (
     http_conditional_headers,

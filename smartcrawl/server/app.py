@@ -25,9 +25,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from smartcrawl import __version__
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server import frontier as frontier_routes
 from smartcrawl.server import library as library_cleanup
 from smartcrawl.server import library as library_routes

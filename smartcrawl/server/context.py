@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event
 
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
-from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server.keys import KeyTime
 from smartcrawl.server.measures import Metrics
 from smartcrawl.server.stores import Stores

@@ -17,10 +17,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 
 from smartcrawl.extract.robots_txt import robots_txt_check
-from smartcrawl.model.json_integer import Between, JsonInteger
+from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
-from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import HostReader
@@ -46,6 +45,7 @@ from smartcrawl.server.items.due_runs import post_due_run
 from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.base import Source, belongs_to_source
 from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.fields import Between, JsonInteger
 from smartcrawl.sources.jobs import JobDefinition, declared_job_address
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.scope import SiteScope

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.server.errors import ApiError, api_unavailable, send_error_response
 from smartcrawl.server.keys import Key, KeyCache
 from smartcrawl.server.limits import RequestCounts, api_request_acts_by_reading, api_scope_needed

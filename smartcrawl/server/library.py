@@ -21,7 +21,6 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError, SourceError
-from smartcrawl.model.json_integer import Between, JsonInteger
 from smartcrawl.model.library import SourceType
 from smartcrawl.model.redaction import escaped_text, json_safe_text
 from smartcrawl.registry.connection import Connection
@@ -46,6 +45,7 @@ from smartcrawl.server.guard import ORDER_PARAMETER
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.library_store import LibraryChoices, LibraryJob, LibraryJobs
 from smartcrawl.server.jobs.logs import PART, job_log, open_job_log
+from smartcrawl.sources.fields import Between, JsonInteger
 from smartcrawl.sources.jobs import CONFLICT, JobError
 from smartcrawl.sources.sharepoint.domains import (
     DOMAIN_ID,

@@ -23,7 +23,7 @@ from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.server.errors import ApiError, api_unavailable, send_error_response
 from smartcrawl.server.keys import Scope
 

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.server.jobs.scheduler import SchedulerThread
 from smartcrawl.server.limits import RequestCounts
 from smartcrawl.server.request_ids import WithRequestId

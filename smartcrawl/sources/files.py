@@ -16,10 +16,9 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.file_urls import path_of_file_url, url_of_folder
 from smartcrawl.model.urls import display_url
 from smartcrawl.sources.base import Source, ad_hoc_source_name
+from smartcrawl.sources.drivers import file_store_place
 from smartcrawl.sources.fields import LIST, Limit
-from smartcrawl.sources.listing.entries import listing_folder_path
-from smartcrawl.sources.listing.places import file_store_place
-from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.listing.entries import ListingRules, listing_folder_path
 from smartcrawl.sources.scope import FixedScope
 
 STORE_SCHEMES: Final = (

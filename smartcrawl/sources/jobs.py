@@ -18,16 +18,16 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.json_integer import Between, JsonInteger
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.model.signatures import is_signed_url
-from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
+from smartcrawl.model.urls import MAX_URL_LENGTH, is_signed_url, request_url
 from smartcrawl.rules.http import MAX_REDIRECTS, MOST_REDIRECTS
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import (
     MAX_PATTERNS,
     NAME,
     NAME_RULE,
+    Between,
+    JsonInteger,
     Patterns,
     declared_pattern_size,
 )

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.markup import escape
 
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
-from smartcrawl.model.given_numbers import MOST_NUMBER, given_number, given_number_bounds
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.model.setting_values import CMDLINE
+from smartcrawl.model.setting_values import CMDLINE, MOST_NUMBER, given_number, given_number_bounds
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.names import (

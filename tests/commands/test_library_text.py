@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.commands.library import library_exit_status
-from smartcrawl.commands.library_text import print_library_report
+from smartcrawl.commands.library import library_exit_status, print_library_report
 from smartcrawl.model.exceptions import RunPausedError
 from smartcrawl.run.library.report import LibraryReport, paused_library_source_reason
 from smartcrawl.run.library.result import Embedded, Integrity, LibraryResult

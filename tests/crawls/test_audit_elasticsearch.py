@@ -25,7 +25,7 @@ from smartcrawl.index.elasticsearch.documents import index_document_key
 from smartcrawl.index.elasticsearch.faults import index_patience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.remote import index_facts_of_registry
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.terminal.meter import Meter
 from tests import servers

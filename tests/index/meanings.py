@@ -17,8 +17,8 @@ from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector, normed_vector
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Section
-from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError
+from smartcrawl.model.option_groups import EmbedderOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import url_host_key

@@ -9,7 +9,7 @@ from smartcrawl.index.elasticsearch.faults import index_patience
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.model.documents import Chunk
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
+from smartcrawl.model.option_groups import ElasticsearchTarget
 
 BASE = "http://a.example/"
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z

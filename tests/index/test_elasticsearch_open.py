@@ -13,8 +13,8 @@ from smartcrawl.index.elasticsearch.mapping import MAPPING_VERSION
 from smartcrawl.index.elasticsearch.meta import IndexMetadata, Known, index_meta_mismatch
 from smartcrawl.index.elasticsearch.opening import Index, IndexNames, Indices
 from smartcrawl.index.elasticsearch.sink import Opening
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from tests import servers
 from tests.certificates import certificate
 from tests.index.faulty import PRODUCT, Answer, cut_off, faulty, silent, status

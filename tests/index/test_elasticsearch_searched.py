@@ -12,8 +12,8 @@ from smartcrawl.index.elasticsearch import sink as sinks
 from smartcrawl.index.elasticsearch.documents import index_version
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import Opening
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from tests.index.faulty import faulty, silent
 from tests.index.shelf import entry, opened, page
 from tests.servers import Elasticsearch

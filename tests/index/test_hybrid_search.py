@@ -23,14 +23,13 @@ from smartcrawl.index.remote import write_index_anew
 from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import Section
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
-from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import (
     EmbedderError,
     NoVectorsError,
     SettingError,
     UnknownNameError,
 )
+from smartcrawl.model.option_groups import ElasticsearchTarget, EmbedderOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
 from smartcrawl.rules.model import Outcome

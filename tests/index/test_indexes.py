@@ -10,8 +10,8 @@ from smartcrawl.index import choice, known, remote
 from smartcrawl.index.elasticsearch.documents import index_version
 from smartcrawl.index.elasticsearch.meta import FOREIGN, Known
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.choices import stored_registry_id
 from smartcrawl.registry.database.transactions import transaction

@@ -29,8 +29,8 @@ from smartcrawl.index.remote import (
 from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import ChunkSize, Section
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.options import Options
 from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.database.postgres import PostgresDatabase

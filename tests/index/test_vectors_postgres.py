@@ -10,8 +10,8 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.index.embedded.vectors import note_index_embedder, prepare_index_for_vectors
-from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.option_groups import EmbedderOptions
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.run.opening import open_run

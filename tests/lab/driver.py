@@ -18,10 +18,9 @@ from smartcrawl.extract.robots_txt import (
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import HostBlockedError
+from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
-from smartcrawl.model.robots_options import RobotsOptions
-from smartcrawl.model.signatures import sessionless_url
-from smartcrawl.model.urls import url_host_key
+from smartcrawl.model.urls import sessionless_url, url_host_key
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, http_validators_kept, retry_after
 from smartcrawl.rules.model import Fault

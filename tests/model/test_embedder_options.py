@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from smartcrawl import settings
-from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.option_groups import EmbedderOptions
 from tests.choices import options
 
 

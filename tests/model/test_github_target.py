@@ -3,7 +3,7 @@
 import pytest
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.github_target import GithubTarget
+from smartcrawl.model.option_groups import GithubTarget
 
 SETTINGS = {
     "GITHUB_API_URL": "https://GHE.example.com/api/v3/",

@@ -16,8 +16,8 @@ from scrapy.settings import default_settings
 from smartcrawl import settings as module
 from smartcrawl.extract.robots_txt import Rfc9309RobotParser
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.option_groups import robots_parser_option
 from smartcrawl.model.options import Options
-from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.model.settings_table import SETTINGS as SETTINGS_TABLE
 from smartcrawl.model.urls import Trackers
 from smartcrawl.rules.absence import Policy

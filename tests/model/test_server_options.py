@@ -5,7 +5,7 @@ from scrapy.settings import Settings
 
 from smartcrawl import settings as shipped
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.model.option_groups import ServerOptions
 
 SHIPPED = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
 

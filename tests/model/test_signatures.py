@@ -4,8 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.model.signatures import is_signed_url, sessionless_url, unsigned_url
-from smartcrawl.model.urls import Trackers, normalize_url
+from smartcrawl.model.urls import (
+    Trackers,
+    is_signed_url,
+    normalize_url,
+    sessionless_url,
+    unsigned_url,
+)
 
 S3 = "X-Amz-Algorithm=a&X-Amz-Credential=c&X-Amz-Date=d&X-Amz-Expires=9&X-Amz-SignedHeaders=h"
 CASES = [

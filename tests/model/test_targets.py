@@ -12,8 +12,8 @@ from smartcrawl.commands.config import (
     config_command_rows,
     config_command_settings,
 )
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.options import Options
 
 SETTINGS = {name: getattr(module, name) for name in dir(module) if name.isupper()}

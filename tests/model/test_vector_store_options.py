@@ -4,7 +4,7 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.vector_store_options import VectorStoreOptions
+from smartcrawl.model.option_groups import VectorStoreOptions
 
 
 def options(**changed: object) -> VectorStoreOptions | None:

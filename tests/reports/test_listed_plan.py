@@ -11,8 +11,8 @@ import pytest
 from smartcrawl import settings
 from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.options import Options
-from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.registry.runs import runs
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.rules.model import Fault, Mode, Word

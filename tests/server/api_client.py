@@ -10,7 +10,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from smartcrawl import settings
-from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.server.app import VERSIONS, Version, create_app
 from tests.choices import options
 

@@ -14,8 +14,8 @@ from scrapy.settings import Settings
 
 from smartcrawl import settings as ours
 from smartcrawl.commands.running import command_named, front_door_parser
-from smartcrawl.engine.download import lookup
-from smartcrawl.engine.download.lookup import resolve_crawled_hosts
+from smartcrawl.engine.download import network
+from smartcrawl.engine.download.network import resolve_crawled_hosts
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.sources.base import Source
@@ -177,8 +177,8 @@ def test_a_slow_name_server_does_not_keep_a_run_from_its_start(
         await asyncio.sleep(60)
         return "never"
 
-    monkeypatch.setattr(lookup, "_SECONDS", 0.01)
-    monkeypatch.setattr(lookup, "_unresolved", never)
+    monkeypatch.setattr(network, "_SECONDS", 0.01)
+    monkeypatch.setattr(network, "_unresolved", never)
 
     check(SiteSource(name="docs", seeds=("http://a.invalid/",)), tmp_path)
 

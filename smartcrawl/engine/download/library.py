@@ -50,8 +50,7 @@ from smartcrawl.sources.sharepoint.access import (
 )
 from smartcrawl.sources.sharepoint.asking import sharepoint_refusal
 from smartcrawl.sources.sharepoint.choice import library_api
-from smartcrawl.sources.sharepoint.entries import LibraryEntries
-from smartcrawl.sources.sharepoint.source import SharepointSource
+from smartcrawl.sources.sharepoint.source import LibraryEntries, SharepointSource
 
 logger = logging.getLogger(__name__)
 

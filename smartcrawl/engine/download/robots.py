@@ -27,7 +27,7 @@ from smartcrawl.extract.robots_txt import (
 )
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import RobotsUnknownError, RunHaltedError
-from smartcrawl.model.robots_options import robots_parser_option
+from smartcrawl.model.option_groups import robots_parser_option
 from smartcrawl.model.urls import join_url, url_host_key, url_origin
 from smartcrawl.rules.http import (
     MAX_REDIRECTS,

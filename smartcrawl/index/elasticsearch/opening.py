@@ -23,8 +23,8 @@ from smartcrawl.index.elasticsearch.mapping import (
     mapping_differences,
 )
 from smartcrawl.model.documents import EmbedderKey
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.patience import Patience
 
 _MAJORS: Final = ("8", "9")

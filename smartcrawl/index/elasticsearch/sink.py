@@ -45,8 +45,8 @@ from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.ranking import QueryMeaning
 from smartcrawl.index.searching import find_index_hits
 from smartcrawl.model.documents import EmbedderKey, IndexedPage
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.patience import Patience
 from smartcrawl.model.program import program_name
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.model.documents import EmbedderKey
-from smartcrawl.model.embedder_options import (
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.option_groups import (
     LOCAL,
     ON_THIS_MACHINE,
     ONNX,
     EmbedderOptions,
     missing_embedding_folder,
 )
-from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import extra_installation
 

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from smartcrawl.index.embedding.ports import RefusedText, Vector
 from smartcrawl.index.embedding.tokenizing import keep_tokenizer_in_one_thread, tokenizable_text
-from smartcrawl.model.embedder_options import MOST_DIMENSIONS
 from smartcrawl.model.exceptions import EmbedderError, SettingError
+from smartcrawl.model.option_groups import MOST_DIMENSIONS
 from smartcrawl.model.program import extra_installation
 
 #: Tokens that are read at once where no file says how many; and the most, for time and memory

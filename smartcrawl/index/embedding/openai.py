@@ -39,9 +39,9 @@ from smartcrawl.index.openai_sdk import (
     openai_lasting_remedy,
     openai_text_shown,
 )
-from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderAwayError, EmbedderError
 from smartcrawl.model.openai_server import KEY_VARIABLE
+from smartcrawl.model.option_groups import EmbedderOptions
 from smartcrawl.model.patience import AwayError, CallGivenUpError, EndableCalls, Patience
 from smartcrawl.model.redaction import redacted_line
 

@@ -37,8 +37,8 @@ from smartcrawl.index.vectorstore.ports import (
     UploadedFile,
 )
 from smartcrawl.model.exceptions import PushError
+from smartcrawl.model.option_groups import VectorStoreOptions
 from smartcrawl.model.patience import AwayError
-from smartcrawl.model.vector_store_options import VectorStoreOptions
 
 TIMEOUT: Final = 120.0  #: seconds without a byte of an answer
 _INTENT: Final = "smartcrawl_intent"  #: in the metadata of a store

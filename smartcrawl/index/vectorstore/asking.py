@@ -9,8 +9,8 @@ from typing import TypeVar
 from smartcrawl.index.vectorstore.api import AbsentError, VectorStoreApi
 from smartcrawl.index.vectorstore.ports import ListedFile
 from smartcrawl.model.exceptions import PushError
+from smartcrawl.model.option_groups import VectorStoreOptions
 from smartcrawl.model.patience import AwayError, Patience
-from smartcrawl.model.vector_store_options import VectorStoreOptions
 
 _T = TypeVar("_T")
 

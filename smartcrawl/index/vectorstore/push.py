@@ -48,8 +48,8 @@ from smartcrawl.index.vectorstore.reading import (
 )
 from smartcrawl.index.vectorstore.rows import StoreRows, vector_store_files, vector_store_number
 from smartcrawl.model.exceptions import PushError
+from smartcrawl.model.option_groups import VectorStoreOptions
 from smartcrawl.model.patience import AwayError
-from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 
 logger = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ from smartcrawl.model.pages import (
     Unreadable,
     Visit,
 )
-from smartcrawl.model.signatures import is_signed_url
-from smartcrawl.model.urls import Trackers
+from smartcrawl.model.urls import Trackers, is_signed_url
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import Sink

@@ -14,7 +14,7 @@ from typing import Any, Final
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate, Folder
+from smartcrawl.sources.sharepoint.access import DriveFile, DriveToken, DriveUpdate, Folder
 
 _COLUMNS: Final = ("source", *DriveFile._fields)
 _TOKEN: Final = f"""

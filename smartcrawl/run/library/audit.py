@@ -26,8 +26,8 @@ from smartcrawl.index.vectorstore.rows import (
 )
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.library import LibraryRow
+from smartcrawl.model.option_groups import VectorStoreOptions
 from smartcrawl.model.options import Options
-from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.items import library_rows_of
 from smartcrawl.run.library.comparison import (

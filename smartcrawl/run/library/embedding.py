@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from smartcrawl.index.vectorstore.ports import Pushed, StoredFile
 from smartcrawl.index.vectorstore.rows import StoreRows
+from smartcrawl.model.option_groups import VectorStoreOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
-from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.embedding import embed_failure_rows
 from smartcrawl.registry.library.items import library_rows

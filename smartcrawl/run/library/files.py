@@ -43,9 +43,8 @@ from smartcrawl.run.library.places import LibraryPlaces
 from smartcrawl.run.library.result import MOST_LIBRARY_REASONS
 from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
-from smartcrawl.sources.sharepoint.entries import LibraryEntries
 from smartcrawl.sources.sharepoint.paths import sharepoint_list_path
-from smartcrawl.sources.sharepoint.source import SharepointSource
+from smartcrawl.sources.sharepoint.source import LibraryEntries, SharepointSource
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from smartcrawl.model.exceptions import PushError, RunHeldError, SmartcrawlError, SourceError
+from smartcrawl.model.option_groups import VectorStoreOptions, vector_store_id_option
 from smartcrawl.model.options import Options
 from smartcrawl.model.patience import AwayError
-from smartcrawl.model.vector_store_options import VectorStoreOptions, vector_store_id_option
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.library.embedding import (
     domain_store_row,

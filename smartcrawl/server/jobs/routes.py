@@ -11,7 +11,6 @@ from fastapi import APIRouter, Body, Depends, Path, Request, Response
 from fastapi import Query as InQuery
 from pydantic import BaseModel, ConfigDict, Field, WrapValidator
 
-from smartcrawl.model.json_integer import Between, JsonInteger
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
@@ -47,6 +46,7 @@ from smartcrawl.server.jobs.library_store import (
 from smartcrawl.server.jobs.orders import api_job_standing
 from smartcrawl.server.jobs.store import Job, JobProgress, JobStore
 from smartcrawl.server.private_addresses import names_private_job_address
+from smartcrawl.sources.fields import Between, JsonInteger
 from smartcrawl.sources.jobs import INVALID_INPUT, INVALID_URL, JobDefinition, JobError, JobSchedule
 
 _MOST: Final = 1_000  #: jobs of a page

@@ -10,8 +10,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
-from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.errors import ApiError, send_error_response
 from smartcrawl.server.guard import Guard, Identity

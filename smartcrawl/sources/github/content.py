@@ -8,8 +8,7 @@ from hashlib import sha1, sha256
 from typing import TYPE_CHECKING, Final
 
 from smartcrawl.sources.github.source import is_repository_path, quoted_repository_path
-from smartcrawl.sources.listing.entries import Entry, Skip
-from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.listing.entries import Entry, ListingRules, Skip
 
 if TYPE_CHECKING:  # each spider of the project is loaded by every crawl
     from smartcrawl.sources.github.payloads import TreeItem

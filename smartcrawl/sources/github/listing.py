@@ -19,8 +19,7 @@ from smartcrawl.sources.github.payloads import (
     github_tree_of_answer,
 )
 from smartcrawl.sources.github.source import RepositoryAddress
-from smartcrawl.sources.listing.entries import Entry, Skip, source_entries_in_batches
-from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.listing.entries import Entry, ListingRules, Skip, source_entries_in_batches
 
 _LARGEST_COMMIT: Final = 16 * 1024 * 1024  #: bytes of an answer
 _LARGEST_TREE: Final = 64 * 1024 * 1024

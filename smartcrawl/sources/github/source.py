@@ -19,8 +19,7 @@ from smartcrawl.sources.base import Source, ad_hoc_source_name
 from smartcrawl.sources.fields import AuthoritiesFile, Limit, declared_field_text
 from smartcrawl.sources.files import FilesScope, Globs
 from smartcrawl.sources.kinds import SITE, Kind
-from smartcrawl.sources.listing.entries import quoted_listing_name
-from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.listing.entries import ListingRules, quoted_listing_name
 from smartcrawl.sources.scope import FixedScope, Scope, SiteScope
 
 DEFAULT_REF: Final = "HEAD"  #: GitHub's own name for the tip of the default branch

@@ -21,6 +21,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.drivers import (
+    SETTING,
+    StorePlace,
+    file_store_place,
     start_store_driver,
     store_driver_class,
     store_driver_credentials,
@@ -28,12 +31,11 @@ from smartcrawl.sources.drivers import (
 from smartcrawl.sources.listing.entries import (
     RACY,
     Entry,
+    ListingRules,
     Skip,
     listed_file_time,
     source_entries_in_batches,
 )
-from smartcrawl.sources.listing.places import SETTING, StorePlace, file_store_place
-from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.stores import (
     Bucket,
     Drive,

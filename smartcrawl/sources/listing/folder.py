@@ -18,6 +18,7 @@ from smartcrawl.sources.listing.entries import (
     RACY,
     Entry,
     FileValidator,
+    ListingRules,
     Skip,
     listed_file_modified_at,
     listed_file_validator,
@@ -27,7 +28,6 @@ from smartcrawl.sources.listing.entries import (
     shown_listing_path,
     source_entries_in_batches,
 )
-from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.stores import Fault, file_store_fault
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from smartcrawl.model.exceptions import ChangedWhileReadError, FileTooLargeError, StoreAwayError
 from smartcrawl.model.redaction import redacted_line
+from smartcrawl.sources.drivers import SETTING, file_store_place
 from smartcrawl.sources.listing.bucket import (
     PATIENCE,
     StateChangedError,
@@ -37,7 +38,6 @@ from smartcrawl.sources.listing.folder import (
     open_listing_root,
     path_inside_listing,
 )
-from smartcrawl.sources.listing.places import SETTING, file_store_place
 from smartcrawl.sources.stores import (
     Fault,
     file_store_fault,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from smartcrawl.model.sharepoint_options import SharepointOptions
-from smartcrawl.sources.sharepoint.access import Fetch, LibraryApi
-from smartcrawl.sources.sharepoint.drives import KnownDrive
+from smartcrawl.model.option_groups import SharepointOptions
+from smartcrawl.sources.sharepoint.access import Fetch, KnownDrive, LibraryApi
 from smartcrawl.sources.sharepoint.graph import GraphApi
 from smartcrawl.sources.sharepoint.rest import RestApi
 from smartcrawl.sources.sharepoint.source import SharepointSource

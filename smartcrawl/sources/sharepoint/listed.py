@@ -10,16 +10,19 @@ from typing import Any, Final
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.library import LibraryItem, SourceType
 from smartcrawl.sources.sharepoint.access import (
+    DriveUpdate,
     LibraryError,
     LibraryPlace,
     sharepoint_place_shown,
     sharepoint_words,
 )
-from smartcrawl.sources.sharepoint.asking import LibraryClient
-from smartcrawl.sources.sharepoint.drives import DriveUpdate
-from smartcrawl.sources.sharepoint.fields import ListField, sharepoint_query_fields
-from smartcrawl.sources.sharepoint.paging import PageWalk, Problems
-from smartcrawl.sources.sharepoint.payloads import PayloadError, library_page
+from smartcrawl.sources.sharepoint.asking import LibraryClient, PageWalk, Problems
+from smartcrawl.sources.sharepoint.payloads import (
+    ListField,
+    PayloadError,
+    library_page,
+    sharepoint_query_fields,
+)
 
 _MOST_PAGES: Final = 200  #: site pages of an answer: they come with their text
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from smartcrawl.model.library import LibraryItem, SourceType
-from smartcrawl.model.sharepoint_options import SharepointOptions
+from smartcrawl.model.option_groups import SharepointOptions
 from smartcrawl.sources.sharepoint.access import (
     Fetch,
     LibraryPlace,
@@ -26,24 +26,21 @@ from smartcrawl.sources.sharepoint.access import (
     sharepoint_site_path,
     sharepoint_words,
 )
-from smartcrawl.sources.sharepoint.asking import LibraryClient
-from smartcrawl.sources.sharepoint.fields import (
+from smartcrawl.sources.sharepoint.asking import LibraryClient, PageWalk
+from smartcrawl.sources.sharepoint.listed import ClientListing
+from smartcrawl.sources.sharepoint.payloads import (
     PAGE_FIELDS,
     ListField,
-    rest_list_fields,
-    sharepoint_list_item_content,
-    sharepoint_page_content,
-)
-from smartcrawl.sources.sharepoint.listed import ClientListing
-from smartcrawl.sources.sharepoint.paging import PageWalk
-from smartcrawl.sources.sharepoint.payloads import (
     PayloadError,
     RestCount,
     RestField,
     RestItem,
     RestList,
     library_page,
+    rest_list_fields,
     sharepoint_json,
+    sharepoint_list_item_content,
+    sharepoint_page_content,
     sharepoint_payload,
 )
 from smartcrawl.sources.sharepoint.tokens import Tokens

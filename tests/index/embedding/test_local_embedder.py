@@ -18,8 +18,8 @@ from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.embedding.ports import RefusedText
 from smartcrawl.index.embedding.tokenizing import MOST_CHARACTERS
-from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.option_groups import EmbedderOptions
 from tests.choices import options
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -180,7 +180,7 @@ import sys
 from pathlib import Path
 from smartcrawl.index.embedding.choice import open_embedder
 from tests.choices import options
-from smartcrawl.model.embedder_options import EmbedderOptions
+from smartcrawl.model.option_groups import EmbedderOptions
 from smartcrawl import settings
 
 folder = Path(sys.argv[1])

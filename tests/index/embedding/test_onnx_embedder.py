@@ -22,8 +22,8 @@ from smartcrawl.index.embedding.onnx import (
     OnnxEmbedder,
 )
 from smartcrawl.index.embedding.ports import RefusedText
-from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError, SettingError
+from smartcrawl.model.option_groups import EmbedderOptions
 from tests.choices import options
 from tests.index.embedding.small_models import TABLE, WORDS, save_network, save_small_model
 

@@ -20,8 +20,8 @@ from smartcrawl.index.embedding import openai
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.openai import EmbeddingsApi, OpenAIEmbedder
 from smartcrawl.index.embedding.ports import PAUSE, RefusedText
-from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError, SettingError
+from smartcrawl.model.option_groups import EmbedderOptions
 from tests.choices import options as run_options
 from tests.index.embedding.embeddings_server import (
     DIMENSION,

@@ -10,7 +10,7 @@ from smartcrawl.index.vectorstore.api import VectorStoreApi
 from smartcrawl.index.vectorstore.ports import Pushed
 from smartcrawl.index.vectorstore.push import Push
 from smartcrawl.index.vectorstore.rows import StoreRows
-from smartcrawl.model.vector_store_options import VectorStoreOptions
+from smartcrawl.model.option_groups import VectorStoreOptions
 from smartcrawl.run.pushing import PushedPages
 from tests.index.vectorstore.store_server import STORE, Stores, stores_server
 from tests.openai_server import KEY

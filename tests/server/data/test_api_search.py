@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.server.data.answers import Hits
 from tests import servers
 from tests.crawls.commands import Crawl

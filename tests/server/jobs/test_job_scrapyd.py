@@ -16,7 +16,7 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.registry.runs.runs import (
     RunRequest,
     interrupt_run_row,

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from smartcrawl import settings
-from smartcrawl.model.vector_store_options import VectorStoreOptions
+from smartcrawl.model.option_groups import VectorStoreOptions
 from tests.index.vectorstore.store_server import STORE, Asked, Stores, stores_server
 from tests.openai_server import Reply, error
 from tests.server.api_client import application, ask, error_of

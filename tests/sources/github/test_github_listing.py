@@ -14,8 +14,7 @@ from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.sources.github.api import GithubApi, github_quota_wait, github_token
 from smartcrawl.sources.github.listing import ListedCommit, RepositoryListing
 from smartcrawl.sources.github.source import repository_address
-from smartcrawl.sources.listing.entries import Skip
-from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.listing.entries import ListingRules, Skip
 from tests.github_peer import Answer, GithubPeer, Repository
 
 covers = pytest.mark.covers

@@ -14,8 +14,7 @@ from smartcrawl.sources.github.payloads import (
     github_commit_of_answer,
     github_tree_of_answer,
 )
-from smartcrawl.sources.listing.entries import Entry, Skip
-from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.listing.entries import Entry, ListingRules, Skip
 
 covers = pytest.mark.covers
 A, B, C = "a" * 40, "b" * 40, "c" * 40

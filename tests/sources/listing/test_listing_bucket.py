@@ -21,11 +21,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.files import Check
+from smartcrawl.sources.drivers import file_store_place
 from smartcrawl.sources.listing import bucket
 from smartcrawl.sources.listing.bucket import BucketListing
-from smartcrawl.sources.listing.entries import BATCH, Entry, source_entry_check
-from smartcrawl.sources.listing.places import file_store_place
-from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.listing.entries import BATCH, Entry, ListingRules, source_entry_check
 from tests.sources.listing.conftest import forget_drivers
 
 SECOND = 1_000_000_000  #: nanoseconds

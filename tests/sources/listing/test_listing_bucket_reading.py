@@ -18,10 +18,10 @@ from smartcrawl.model.exceptions import (
     SettingError,
     StoreAwayError,
 )
+from smartcrawl.sources.drivers import file_store_place
 from smartcrawl.sources.listing.bucket import BucketListing
-from smartcrawl.sources.listing.places import file_store_place
+from smartcrawl.sources.listing.entries import ListingRules
 from smartcrawl.sources.listing.reading import read_bucket_file
-from smartcrawl.sources.listing.selection import ListingRules
 from tests.sources.listing.conftest import forget_drivers
 from tests.sources.listing.test_listing_bucket import KEYS, NOON, S3_KEYS, Dated, answering, fault
 

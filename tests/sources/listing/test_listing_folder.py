@@ -18,11 +18,11 @@ from smartcrawl.sources.listing.entries import (
     BATCH,
     Entry,
     FileValidator,
+    ListingRules,
     listed_file_time,
     source_entry_check,
 )
 from smartcrawl.sources.listing.folder import FolderListing
-from smartcrawl.sources.listing.selection import ListingRules
 from tests.sources.listing.trees import (
     LATER,
     as_bound_user,

@@ -11,9 +11,8 @@ import pytest
 
 from smartcrawl.extract.hashes import body_hash
 from smartcrawl.model.exceptions import ChangedWhileReadError, FileTooLargeError, StoreAwayError
-from smartcrawl.sources.listing.entries import FileValidator
+from smartcrawl.sources.listing.entries import FileValidator, ListingRules
 from smartcrawl.sources.listing.reading import FileBody, hash_listed_file, read_listed_file
-from smartcrawl.sources.listing.selection import ListingRules
 from tests.sources.listing.trees import (
     as_bound_user,
     chain,

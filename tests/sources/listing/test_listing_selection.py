@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.sources.listing.entries import Skip
-from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.listing.entries import ListingRules, Skip
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from smartcrawl.sources.listing.entries import Entry, FileValidator, listing_folder_path
+from smartcrawl.sources.listing.entries import (
+    Entry,
+    FileValidator,
+    ListingRules,
+    listing_folder_path,
+)
 from smartcrawl.sources.listing.folder import FolderListing
-from smartcrawl.sources.listing.selection import ListingRules
 
 LATER = 10_000_000_000  #: nanoseconds; a pass that begins so much later trusts today's files
 SHM = Path("/dev/shm")

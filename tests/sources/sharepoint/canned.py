@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from smartcrawl.model.library import SourceType
-from smartcrawl.model.sharepoint_options import SharepointOptions
+from smartcrawl.model.option_groups import SharepointOptions
 from smartcrawl.sources.sharepoint.access import LibraryAnswer, LibraryRequest
 
 LOGIN = "https://login.example"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate, Folder
+from smartcrawl.sources.sharepoint.access import DriveFile, DriveToken, DriveUpdate, Folder
 
 
 class KeptDrive:

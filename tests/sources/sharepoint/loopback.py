@@ -7,7 +7,7 @@ from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 from smartcrawl import settings as module
-from smartcrawl.model.sharepoint_options import SharepointOptions
+from smartcrawl.model.option_groups import SharepointOptions
 from smartcrawl.sources.sharepoint.access import (
     LibraryAnswer,
     LibraryRequest,

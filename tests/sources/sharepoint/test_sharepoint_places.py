@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.sources.sharepoint.access import LibraryRefusedError
-from smartcrawl.sources.sharepoint.graph_places import GraphPlaces
+from smartcrawl.sources.sharepoint.graph import GraphPlaces
 
 BASE = "https://graph.example/v1.0"
 SITE = "https://a.example/sites/demo"

@@ -17,7 +17,6 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryRequest,
     LibraryUnreachableError,
 )
-from smartcrawl.sources.sharepoint.fields import rest_list_fields
 from smartcrawl.sources.sharepoint.payloads import (
     GraphColumn,
     GraphDriveItem,
@@ -26,6 +25,7 @@ from smartcrawl.sources.sharepoint.payloads import (
     RestField,
     RestItem,
     library_page,
+    rest_list_fields,
     sharepoint_error_words,
     sharepoint_json,
     sharepoint_payload,

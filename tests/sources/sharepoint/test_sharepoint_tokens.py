@@ -14,14 +14,13 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 
 from smartcrawl import settings as module
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.sharepoint_options import SharepointOptions
+from smartcrawl.model.option_groups import SharepointOptions
 from smartcrawl.sources.sharepoint.access import (
     LibraryError,
     LibraryRefusedError,
     LibraryRequest,
 )
-from smartcrawl.sources.sharepoint.credentials import sharepoint_app_certificate
-from smartcrawl.sources.sharepoint.tokens import Tokens, msal_module
+from smartcrawl.sources.sharepoint.tokens import Tokens, msal_module, sharepoint_app_certificate
 from tests.sources.sharepoint.canned import CLIENT, LOGIN, SECRET, SITE, Canned, answer, options
 
 SETTINGS = {name: getattr(module, name) for name in dir(module) if name.isupper()}
