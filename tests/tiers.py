@@ -88,7 +88,7 @@ LONG_FORMS: Final = {
     ),
     "smartcrawl/server/items/": ("tests/server/items/",),
     "smartcrawl/server/jobs/": ("tests/server/jobs/",),
-    "smartcrawl/server/library/": ("tests/server/library/",),
+    "smartcrawl/server/library.py": ("tests/server/library/",),
     "smartcrawl/server/mcp/": ("tests/server/mcp/",),
     "smartcrawl/sources/github/": ("tests/sources/github/", "tests/crawls/test_github_"),
     "smartcrawl/sources/listing/": ("tests/sources/listing/", "tests/crawls/test_files_"),
