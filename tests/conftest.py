@@ -18,7 +18,7 @@ from redis import Redis as RedisClient
 
 from smartcrawl.engine.logs import Logs
 from tests import servers
-from tests.crawls.commands import Crawl, Scrapy, scrapy
+from tests.crawls.commands import Crawl, CrawlIn, Scrapy, scrapy
 from tests.crawls.crew import Crew, crew_of
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
@@ -107,6 +107,12 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapy]:
 
 
 @pytest.fixture(scope="session")
+def crawl_in(ask: Scrapy) -> CrawlIn:
+    """Make crawls of other folders than a test's own."""
+    return lambda folder, url: Crawl(folder, ask, url)
+
+
+@pytest.fixture(scope="session")
 def other_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Scrapy]]:
     """Run commands of scrapy beside `ask`."""
     with ExitStack() as stack:
@@ -120,7 +126,6 @@ OF_VECTORS = ("test_crawl_vectors", "test_vectors_kill")
 ALSO_POSTGRES = (
     "test_crawl_collapse_killed", "test_crawl_control", "test_crawl_first", "test_crawl_lane_raw",
     "test_crawl_push", "test_crawl_refused", "test_crawl_retold", "test_crawl_roads",
-    "test_library_deltas", "test_library_trimmed",
     *OF_VECTORS,
 )  # fmt: skip
 EVERYTHING = os.environ.get("SMARTCRAWL_TEST_REGISTRY", "")  #: the database of all other runs

@@ -36,7 +36,7 @@ class Steps:
     """A pattern that is carried out as ``re`` does, backtracking included, and counted."""
 
     def __init__(self, pattern: "re.Pattern[Any]", most: int) -> None:
-        self._tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
+        self._nodes, self._ones = _parsed(pattern)
         self._flags = pattern.flags
         self._most = most
         self._groups: dict[int, tuple[int, int]] = {}
@@ -48,7 +48,7 @@ class Steps:
         place = 0
         while place <= len(text):
             self._groups.clear()
-            end = self._first_end(list(self._tree), place)
+            end = self._first_end(self._nodes, place)
             place = max(place if end is None else end, place + 1)
             if anchored:
                 break
@@ -58,7 +58,7 @@ class Steps:
         """Return the steps until it is known whether the whole of ``text`` matches."""
         self._text, self.taken = text, 0
         self._groups.clear()
-        self._sequence(list(self._tree), 0, 0, lambda end: end == len(text))
+        self._sequence(self._nodes, 0, 0, lambda end: end == len(text))
         return self.taken
 
     def _step(self) -> None:
@@ -168,6 +168,12 @@ class Steps:
         if place >= len(self._text):
             return False
         char = self._text[place]
+        key = id(value) if code is codes.IN else value, code, char
+        if (found := self._ones.get(key)) is None:
+            found = self._ones[key] = self._is_char(code, value, char)
+        return found
+
+    def _is_char(self, code: Any, value: Any, char: str) -> bool:
         forms = {char, char.lower(), char.upper()} if self._flags & re.IGNORECASE else {char}
         if code is codes.ANY:
             return bool(self._flags & re.DOTALL) or char != "\n"
@@ -190,6 +196,15 @@ class Steps:
         before = place > 0 and is_word(text[place - 1])
         after = place < len(text) and is_word(text[place])
         return (before != after) == (value is codes.AT_BOUNDARY)
+
+
+@cache
+def _parsed(pattern: "re.Pattern[Any]") -> tuple[list[Any], dict[Any, bool]]:
+    """Return the nodes of a pattern, and whether each accepts a character, as far as it is known.
+
+    The nodes are kept as long as their ids are used.
+    """
+    return list(parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)), {}
 
 
 def _is_in(entry: Any, char: str) -> bool:
@@ -301,13 +316,20 @@ def patterns() -> dict[str, tuple["re.Pattern[Any]", frozenset[str]]]:
         module = importlib.import_module(info.name)
         file = module.__file__
         assert file is not None
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+        text = Path(file).read_text(encoding="utf-8")
+        values = [*vars(module).values()]
+        if "re." not in text and not any(
+            isinstance(getattr(value, "__self__", value), re.Pattern) for value in values
+        ):
+            continue
+        tree = ast.parse(text)
+        used = _uses(tree)
         short = info.name.removeprefix("smartcrawl.")
         for name, value in vars(module).items():
             owner = getattr(value, "__self__", None)
             if isinstance(value, re.Pattern):
-                if uses := _uses(tree, name):
-                    found[f"{short}.{name}"] = value, uses
+                if uses := used.get(name):
+                    found[f"{short}.{name}"] = value, frozenset(uses)
             elif isinstance(owner, re.Pattern):
                 found[f"{short}.{name}"] = owner, frozenset({value.__name__})
         for line, text, flags, use in _written(tree):
@@ -315,15 +337,17 @@ def patterns() -> dict[str, tuple["re.Pattern[Any]", frozenset[str]]]:
     return found
 
 
-def _uses(tree: ast.AST, name: str) -> frozenset[str]:
-    return frozenset(
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and node.attr in _USES
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name
-    )
+def _uses(tree: ast.AST) -> dict[str, set[str]]:
+    """Return the methods of patterns that are called on each name."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in _USES
+            and isinstance(node.value, ast.Name)
+        ):
+            found.setdefault(node.value.id, set()).add(node.attr)
+    return found
 
 
 def _written(tree: ast.AST) -> Iterator[tuple[int, str | bytes, int, str]]:

@@ -95,7 +95,7 @@ def test_each_test_of_a_contract_has_all_cases_with_sqlite_and_each_fourth_one_w
 
 
 def test_a_library_is_read_by_one_api():
-    test = "tests/crawls/test_library_lists.py::test_a_list"
+    test = "tests/lab/test_library_lists.py::test_a_list"
     both = ids(test, "rest", "graph")
     kept = chosen_word(both[0], APIS)
     assert left([Item(id_) for id_ in both]) == {id_ for id_ in both if kept not in id_}

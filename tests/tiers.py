@@ -95,7 +95,7 @@ LONG_FORMS: Final = {
     "smartcrawl/sources/stores.py": ("tests/registry/test_snapshots", "tests/sources/listing/"),
     "smartcrawl/sources/sharepoint/": (
         "tests/crawls/test_library_faults", "tests/crawls/test_library_kill",
-        "tests/crawls/test_library_refusals", "tests/sources/sharepoint/",
+        "tests/lab/test_library_refusals", "tests/sources/sharepoint/",
     ),
     "smartcrawl/terminal/": ("tests/test_screens.py",),
     "tests/documents.py": ("tests/test_documents.py",),

@@ -401,6 +401,10 @@ class Crawl:
                 connection.execute("ROLLBACK")
 
 
+#: Makes a crawl of a folder; the second argument is its PostgreSQL, or None.
+CrawlIn = Callable[[Path, str | None], Crawl]
+
+
 class Remote:
     """A registry in PostgreSQL."""
 

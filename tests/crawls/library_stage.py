@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests import servers
-from tests.crawls.commands import Crawl, Remote
+from tests.crawls.commands import Crawl, CrawlIn, Remote
 from tests.crawls.killing import copy_database, name_of
 from tests.crawls.libraries import LibraryCrawl
 from tests.servers.sharepoint import Library, SharepointServer
@@ -96,9 +96,13 @@ class LibraryStages:
     """The three files of BEFORE, by each API and with each database, made when asked for."""
 
     def __init__(
-        self, request: pytest.FixtureRequest, scope: Path, ask: Any, server: SharepointServer
+        self,
+        request: pytest.FixtureRequest,
+        scope: Path,
+        crawl_in: CrawlIn,
+        server: SharepointServer,
     ) -> None:
-        self._request, self._scope, self._ask, self._server = request, scope, ask, server
+        self._request, self._scope, self._crawl_in, self._server = request, scope, crawl_in, server
         self._found: dict[tuple[str, str], LibraryStage] = {}
         self._databases = ExitStack()
 
@@ -113,7 +117,7 @@ class LibraryStages:
                 postgres = self._request.getfixturevalue("postgres")
                 postgres.start()  # where an earlier test has killed it
                 url = self._databases.enter_context(postgres.database())
-            crawl = Crawl(folder, self._ask, url)
+            crawl = self._crawl_in(folder, url)
             self._found[key] = LibraryStage(crawl, self._server, api=api, postgres=postgres)
         return self._found[key]
 
@@ -124,20 +128,20 @@ class LibraryStages:
 
 @pytest.fixture(scope="module")
 def rest_stage(
-    tmp_path_factory: pytest.TempPathFactory, ask: Any, sharepoint_server: SharepointServer
+    tmp_path_factory: pytest.TempPathFactory, crawl_in: CrawlIn, sharepoint_server: SharepointServer
 ) -> LibraryStage:
     """The three files of BEFORE, by REST."""
-    return staged(BEFORE, tmp_path_factory.mktemp("staged"), ask, sharepoint_server)
+    return LibraryStage(crawl_in(tmp_path_factory.mktemp("staged"), None), sharepoint_server)
 
 
 @pytest.fixture(scope="module")
 def library_stages(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
-    ask: Any,
+    crawl_in: CrawlIn,
     sharepoint_server: SharepointServer,
 ) -> Iterator[LibraryStages]:
     """Stages that tests of a module share."""
-    stages = LibraryStages(request, tmp_path_factory.mktemp("stages"), ask, sharepoint_server)
+    stages = LibraryStages(request, tmp_path_factory.mktemp("stages"), crawl_in, sharepoint_server)
     yield stages
     stages.close()

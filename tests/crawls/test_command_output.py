@@ -52,7 +52,7 @@ COMMANDS = [
     (["embed"], 2),
     (["embed", "--dry-run", "-s", "EMBEDDER=local"], 0),
     (["export", "--source", "elsewhere", "--format", "llms", "--output", "there"], 1),
-    (["library", "check", "elsewhere"], 1),  # tests/crawls/test_library_story.py has the rest
+    (["library", "check", "elsewhere"], 1),  # tests/lab/test_library_story.py has the rest
     (["push", "--source", "elsewhere"], 1),  # tests/commands/test_commands_push.py has the rest
     (["reindex", "--pattern", "long", "--dry-run"], 0),
     (["due", "--notice", "http://elsewhere.example/ü"], 1),

@@ -11,8 +11,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.crawls.libraries import DOMAIN, LibraryCrawl, libraries
 from tests.crawls.library_dry import compare, snapshot, unchanged
-from tests.crawls.test_library_lists import tasks
-from tests.crawls.test_library_pages import pages
+from tests.lab.test_library_lists import tasks
+from tests.lab.test_library_pages import pages
 from tests.servers.sharepoint import GenericList, PageLibrary, Text
 
 pytestmark = pytest.mark.long(but=2)

@@ -14,8 +14,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.crawls.libraries import DOMAIN, SOURCE, LibraryCrawl, keys_of_source
 from tests.crawls.library_stage import BEFORE, Q1, LibraryStage, rest_stage
-from tests.crawls.test_library_story import CASES, Case
 from tests.index.vectorstore.store_server import Asked, MakingStores, making_stores_server
+from tests.lab.test_library_story import CASES, Case
 from tests.openai_server import Reply, error
 from tests.servers.sharepoint import Library
 

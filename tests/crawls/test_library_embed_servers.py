@@ -16,8 +16,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.crawls.libraries import DOMAIN, SOURCE, LibraryCrawl
 from tests.crawls.library_stage import BEFORE, Q1, LibraryStage, rest_stage
-from tests.crawls.test_library_story import CASES, Case
 from tests.index.vectorstore.any_store import SERVERS, AnyStore, any_server, any_store
+from tests.lab.test_library_story import CASES, Case
 from tests.servers import POISON
 from tests.servers.sharepoint import Library
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.crawls.commands import CrawlIn
 from tests.lab.lab import Lab
 from tests.lab.lab_crawl import LabCrawl
 from tests.lab.lab_site import LabSite, Web
+from tests.servers.sharepoint import SharepointServer
 from tests.tiers import DATABASES
 
 _OF_THE_LAB = ("crawl", "lab", "stack")
@@ -50,9 +52,21 @@ def crawl(
 
 def _with_libraries(crawl: LabCrawl, request: pytest.FixtureRequest) -> LabCrawl:
     """Let crawls ask the SharePoint of a test, if it has one."""
-    if "sharepoint" in request.fixturenames:
-        crawl.sharepoint = request.getfixturevalue("sharepoint")
+    if "sharepoint_server" in request.fixturenames:
+        crawl.sharepoint = request.getfixturevalue("sharepoint_server")
     return crawl
+
+
+@pytest.fixture(scope="session")
+def crawl_in(sharepoint_server: SharepointServer) -> CrawlIn:
+    """Make crawls of libraries in other folders than a test's own."""
+
+    def made(folder: Path, url: str | None) -> LabCrawl:
+        crawl = LabCrawl(folder, Web(), url)
+        crawl.sharepoint = sharepoint_server
+        return crawl
+
+    return made
 
 
 @pytest.fixture

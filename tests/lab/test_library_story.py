@@ -110,6 +110,7 @@ CASES = (
 )  # fmt: skip
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_is_carried_out_once(
     case: Case, libraries: LibraryCrawl, documents: Library

@@ -192,6 +192,7 @@ REFUSALS: dict[str, tuple[Callable[[LibraryCrawl, Library], None], str]] = {
 
 
 @pytest.mark.alone
+@pytest.mark.sqlite
 @pytest.mark.covers("R3-68", "R3-151", "RD-14")
 @pytest.mark.parametrize("mode", ["incremental", pytest.param("full", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
