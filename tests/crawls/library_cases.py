@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.crawls.libraries import DOMAIN, LibraryCrawl
+from tests.crawls.library_facts import Facts, check_result
 from tests.crawls.library_stage import BEFORE, Q1, Q2
 from tests.servers.sharepoint import Library
 
 _ROOT = "/sites/demo/Shared Documents"
 Q1_URL = f"{_ROOT}/Reports/Q1.txt"
+KILLED = "D3 killed half-way"  #: the case that only a real crawl shows
 Act = Callable[[LibraryCrawl, Library], Any]
 
 
@@ -313,7 +315,7 @@ MOMENTS = (
          outcomes={"first.txt": "modified"}),
     Edge("D2 concurrent crawls", _held, {"Reports/Q1.txt": b"Warmer."},
          counts={"changed": 1, "downloaded": 1}, outcomes={"Reports/Q1.txt": "modified"}),
-    Edge("D3 killed half-way", _killed, dict(MANY), counts={"added": 3, "downloaded": 3},
+    Edge(KILLED, _killed, dict(MANY), counts={"added": 3, "downloaded": 3},
          outcomes=dict.fromkeys(MANY, "new")),
     Edge("D4 timeout", _slow, {"late.txt": b"Late."}, counts={"added": 1, "downloaded": 1},
          outcomes={"late.txt": "new"}),
@@ -344,3 +346,32 @@ DATA = (
          outcomes=dict.fromkeys(SPECIAL, "new")),
 )  # fmt: skip
 EDGES = (*CHANGES, *DAMAGES, *MOMENTS, *DATA)
+
+
+def check_edge(edge: Edge, libraries: LibraryCrawl, library: Library) -> None:
+    """Let a case happen; one crawl mends it, and another one finds nothing to do."""
+    if edge.before is not None:
+        edge.before(libraries, library)
+        libraries.download()
+    edge.act(libraries, library)
+    facts = Facts(libraries, library, edge.notes)
+
+    found = libraries.download()
+
+    assert libraries.disk() == edge.after, found["log"]
+    assert edge.log in found["log"]
+    mode = "full" if "as with mode=full" in edge.log else "incremental"
+    check_result(found, edge.counts, edge.found, facts, mode)
+    facts.check(edge.outcomes, edge.clones)
+    for words, hits in edge.hits.items():
+        assert libraries.hits(words) == hits
+
+    stored, rows = libraries.facts(), libraries.rows("files_map.csv")
+    facts.remember()
+    again = libraries.download()
+
+    left_out = len(facts.entries) - len(facts.stored)
+    check_result(again, {"skipped": left_out}, {}, facts)
+    assert again["unchanged"] == len(facts.stored)
+    facts.check({}, edge.clones)
+    assert (libraries.facts(), libraries.rows("files_map.csv")) == (stored, rows)

@@ -9,7 +9,7 @@ import pty
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -137,20 +137,35 @@ def at_a_terminal(args: list[str], environment: Mapping[str, str]) -> str:
 # Terminals without Unicode
 
 
-@pytest.fixture(params=["PYTHONIOENCODING", "LC_ALL"])
-def ascii_ask(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Scrapy]:
-    """Commands whose standard output and error have ASCII only."""
-    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
-    if request.param == "PYTHONIOENCODING":
-        monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+def set_ascii(word: str, changed: pytest.MonkeyPatch) -> None:
+    """Have ASCII only, as one of two words of the environment says it."""
+    changed.delenv("PYTHONIOENCODING", raising=False)
+    if word == "PYTHONIOENCODING":
+        changed.setenv("PYTHONIOENCODING", "ascii")
     else:
-        monkeypatch.setenv("LC_ALL", "C")
-        monkeypatch.setenv("PYTHONUTF8", "0")
-        monkeypatch.setenv("PYTHONCOERCECLOCALE", "0")
-    with scrapy(tmp_path) as running:
-        yield running
+        changed.setenv("LC_ALL", "C")
+        changed.setenv("PYTHONUTF8", "0")
+        changed.setenv("PYTHONCOERCECLOCALE", "0")
+
+
+@pytest.fixture(scope="module", params=["PYTHONIOENCODING", "LC_ALL"])
+def ascii_process(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Scrapy]]:
+    """A word of the environment, and a process that began with it: it takes seconds."""
+    with ExitStack() as running:
+        with pytest.MonkeyPatch.context() as changed:
+            set_ascii(request.param, changed)
+            process = running.enter_context(scrapy(tmp_path_factory.mktemp("ascii")))
+        yield request.param, process
+
+
+@pytest.fixture
+def ascii_ask(ascii_process: tuple[str, Scrapy], monkeypatch: pytest.MonkeyPatch) -> Scrapy:
+    """Commands whose standard output and error have ASCII only."""
+    word, process = ascii_process
+    set_ascii(word, monkeypatch)
+    return process
 
 
 @pytest.mark.sqlite

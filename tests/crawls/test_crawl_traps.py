@@ -9,11 +9,6 @@ from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
 
-def runner(crawl: Crawl, *args: str, expect: int | None = 0):
-    crawl._told.clear()
-    return crawl.python("-m", "tests.crawls.runner", *args, expect=expect)
-
-
 def test_pages_are_freed_without_the_garbage_collector(site: Site, crawl: Crawl):
     """Trap 1: a Selector and its Response hold each other, and the tree, until it runs."""
     count = 150
@@ -21,7 +16,8 @@ def test_pages_are_freed_without_the_garbage_collector(site: Site, crawl: Crawl)
     for n in range(count):
         site.pages[f"/{n}"] = html(f"Page {n}", *(f"/{k}" for k in range(30)), text=f"text {n}")
 
-    result = runner(crawl, "objects", "crawl", "site", "-a", f"url={site.url('/')}")
+    words = ("-m", "tests.crawls.runner", "objects", "crawl", "site", "-a", f"url={site.url('/')}")
+    result = crawl.python(*words)  # a fork would have the collector of the other process
 
     told = re.search(r"alive: (.*)", result.out)
     assert told is not None, result
@@ -44,7 +40,8 @@ def test_a_commit_that_fails_ends_the_run_as_interrupted_never_as_complete(
         words = " ".join(f"{drawn.getrandbits(32):08x}" for _ in range(400))
         site.pages[f"/{n}"] = html(f"Page {n}", text=words)
 
-    result = runner(crawl, "full", "250", "crawl", "site", "-a", f"url={site.url('/')}", expect=1)
+    words = ("runner", "full", "250", "crawl", "site", "-a", f"url={site.url('/')}")
+    result = crawl.run(*words, expect=1)
 
     assert "no space left" in result.err
     assert str(crawl.registry) in result.err
@@ -91,7 +88,7 @@ def test_the_write_lock_is_held_for_a_short_while_only(site: Site, crawl: Crawl)
         words = " ".join(f"word{(n * k) % 9973}" for k in range(300))
         site.pages[f"/{n}"] = html(f"Page {n}", text=words)
 
-    result = runner(crawl, "locks", "crawl", "site", "-a", f"url={site.url('/')}")
+    result = crawl.run("runner", "locks", "crawl", "site", "-a", f"url={site.url('/')}")
 
     told = re.search(r"held: (.*)", result.out)
     assert told is not None, result
