@@ -88,7 +88,7 @@ def project(folder: Path) -> Path:
 def run(line: str, place: Place, words: dict[str, str], ask: Scrapy) -> Result:
     """Run a line of a shell in a project, as in a clean login.
 
-    A line that is one command of scrapy and no more needs no shell.
+    A line that is one command of scrapy or smartcrawl and no more needs no shell.
     """
     commands = Path(sys.executable).parent
     environment = {
@@ -102,8 +102,9 @@ def run(line: str, place: Place, words: dict[str, str], ask: Scrapy) -> Result:
     }
     line = line.format(**words, here=place.folder)
     command, _, rest = line.partition(" ")
-    if command == "scrapy" and not _SHELL.search(line):
-        return ask.run_in(place.folder, shlex.split(rest), environment)
+    if command in ("scrapy", "smartcrawl") and not _SHELL.search(line):
+        own = [] if command == "scrapy" else [command]
+        return ask.run_in(place.folder, [*own, *shlex.split(rest)], environment)
     done = subprocess.run(
         ["bash", "-c", line],
         cwd=place.folder,

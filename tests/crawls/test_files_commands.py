@@ -40,8 +40,7 @@ def refresh(crawl: Crawl, root: Path, **arguments: object) -> Result:
 
 def smartcrawl(crawl: Crawl, *words: str, expect: int | None = 0) -> Result:
     """The command of people, over the same registry."""
-    crawl._told.clear()
-    return crawl.python("-m", "smartcrawl", *words, expect=expect)
+    return crawl.run("smartcrawl", *words, expect=expect)
 
 
 def name_of(crawl: Crawl) -> str:

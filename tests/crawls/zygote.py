@@ -6,7 +6,8 @@ this folder give more than a thousand. `Crawl.start` and `Crawl.python` still st
 Each line of standard input is a JSON array: arguments, environment, files for stdout and stderr.
 The answers are two lines: the number of the process, and in the end its exit status. With a fifth
 value the command goes on beside others: that file gets the status. Where the first argument is
-`runner`, the rest is what tests/crawls/runner.py takes. A line that is a JSON string names a module
+`runner`, the rest is what tests/crawls/runner.py takes; where it is `smartcrawl`, the rest is what
+that program takes. A line that is a JSON string names a module
 that is imported for all later commands; it is the answer, too.
 
 ARRANGED_BY in the environment names a module that is imported before the command begins, IN_FOLDER
@@ -108,6 +109,20 @@ def _look_up_commands() -> None:
         migrations(dialect)
 
 
+def _read_settings_again() -> None:
+    """Let commands have the settings of this environment, which are read when they are imported."""
+    before = sys.modules.pop("smartcrawl.settings", None)
+    if before is None:
+        return
+    own = [module for name, module in sys.modules.items() if name.startswith("smartcrawl.")]
+    holders = [(m, name) for m in own for name, value in vars(m).items() if value is before]
+    if holders:
+        del smartcrawl.settings
+        now = import_module("smartcrawl.settings")
+        for module, name in holders:
+            setattr(module, name, now)
+
+
 def _status(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -122,7 +137,7 @@ def _answer(args: list[str], environment: dict[str, str], out: str, err: str) ->
     """Be `python -m scrapy` with these arguments; never returns."""
     os.environ.clear()
     os.environ.update(environment)
-    sys.modules.pop("smartcrawl.settings", None)  # it reads the environment when it is imported
+    _read_settings_again()
     sys.argv = ["scrapy", *args]
     for number, path in ((0, os.devnull), (1, out), (2, err)):
         file = os.open(path, os.O_RDONLY if not number else os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -137,6 +152,9 @@ def _answer(args: list[str], environment: dict[str, str], out: str, err: str) ->
         if args[0] == "runner":
             sys.argv = args
             import_module("tests.crawls.runner").main()
+        elif args[0] == "smartcrawl":
+            sys.argv = args
+            status = import_module("smartcrawl.commands.front").main_command(args[1:])
         else:
             import_module("scrapy.cmdline").execute(["scrapy", *args])
     except SystemExit as end:

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,18 +17,25 @@ import pytest
 from smartcrawl.commands.serving import print_note_of_serving_without_keys
 from smartcrawl.server.bodies import LIMIT
 from smartcrawl.server.running import listening_server_socket
+from tests.crawls.commands import Result, Scrapy
 from tests.server.api_client import error_of, server_options
 
 PROGRAM = [sys.executable, "-m", "smartcrawl", "serve"]
 
 
-def run(folder: Path, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
-    done = subprocess.run(
-        [*PROGRAM, "--data-dir", str(folder), *words],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == expect, done.stdout + done.stderr
+Run = Callable[..., Result]  #: runs the command to its end
+
+
+@pytest.fixture
+def run(ask: Scrapy, tmp_path: Path) -> Run:
+    """Run the command to its end, in a fork of a process that is ready."""
+
+    def done(*words: str, expect: int = 0) -> Result:
+        words = ("smartcrawl", "serve", "--data-dir", str(tmp_path), *words)
+        result = ask.run([*words], {"SMARTCRAWL_DATA_DIR": str(tmp_path)})
+        assert result.status == expect, result
+        return result
+
     return done
 
 
@@ -150,8 +157,8 @@ def test_no_client_forges_its_address_without_a_trusted_proxy(tmp_path: Path):
     assert len(set(left)) > 1
 
 
-def test_the_address_that_a_trusted_proxy_reports_counts(tmp_path: Path):
-    run(tmp_path, "--create-key", "a")
+def test_the_address_that_a_trusted_proxy_reports_counts(run: Run, tmp_path: Path):
+    run("--create-key", "a")
     with serving(tmp_path, API_TRUSTED_PROXIES="127.0.0.1/32") as server:
         headers = [{"X-Forwarded-For": f"198.51.100.{n}"} for n in range(3)]
         left = [
@@ -196,33 +203,34 @@ def test_errors_of_the_wire_have_the_envelope(tmp_path: Path):
     assert answers[2].headers["Allow"] == "GET"
 
 
-def test_a_port_in_use_is_reported_with_the_remedy(tmp_path: Path):
+def test_a_port_in_use_is_reported_with_the_remedy(run: Run):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        done = run(tmp_path, "--port", str(port), expect=1)
+        done = run("--port", str(port), expect=1)
 
-    assert done.stdout == ""
-    assert f"cannot listen at 127.0.0.1 port {port}" in done.stderr
-    assert "choose another port with --port" in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    assert done.out == ""
+    assert f"cannot listen at 127.0.0.1 port {port}" in done.err
+    assert "choose another port with --port" in " ".join(done.err.split())
+    assert "Traceback" not in done.err
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("words", [["--host", "0.0.0.0"], ["-s", "API_TRUSTED_PROXIES=127.0.0.1"]])
-def test_without_a_key_only_loopback_is_served(tmp_path: Path, words: list[str]):
-    done = run(tmp_path, "--port", "0", *words, expect=1)
+def test_without_a_key_only_loopback_is_served(run: Run, words: list[str]):
+    done = run("--port", "0", *words, expect=1)
 
-    assert "serve --create-key NAME" in " ".join(done.stderr.split())
+    assert "serve --create-key NAME" in " ".join(done.err.split())
 
 
 @pytest.mark.long
-def test_a_key_that_was_revoked_opens_no_other_address(tmp_path: Path):
-    made = run(tmp_path, "--create-key", "a", "--format", "json").stdout
-    run(tmp_path, "--revoke-key", json.loads(made)["id"])
+def test_a_key_that_was_revoked_opens_no_other_address(run: Run):
+    made = run("--create-key", "a", "--format", "json").out
+    run("--revoke-key", json.loads(made)["id"])
 
     for words in (["--host", "::"], ["--host", "0.0.0.0"]):
-        done = run(tmp_path, "--port", "0", *words, expect=1)
-        assert "serve --create-key NAME" in " ".join(done.stderr.split())
+        done = run("--port", "0", *words, expect=1)
+        assert "serve --create-key NAME" in " ".join(done.err.split())
 
 
 @pytest.mark.long(but=3)
@@ -237,26 +245,24 @@ def test_a_key_that_was_revoked_opens_no_other_address(tmp_path: Path):
         (["--create-key", " "], "--create-key takes a name"),
     ],
 )
-def test_wrong_values_are_named(tmp_path: Path, words: list[str], why: str):
-    assert why in run(tmp_path, *words, expect=1).stderr
+def test_wrong_values_are_named(run: Run, words: list[str], why: str):
+    assert why in run(*words, expect=1).err
 
 
-def test_a_key_of_a_thousand_years_is_refused_before_it_is_stored(tmp_path: Path):
+def test_a_key_of_a_thousand_years_is_refused_before_it_is_stored(run: Run):
     words = ("--create-key", "a", "--expires-days", "3000000")
 
-    assert "--expires-days takes at most 36,500 days" in run(tmp_path, *words, expect=2).stderr
-    assert json.loads(run(tmp_path, "--list-keys", "--format", "json").stdout) == []
+    assert "--expires-days takes at most 36,500 days" in run(*words, expect=2).err
+    assert json.loads(run("--list-keys", "--format", "json").out) == []
 
 
-def test_options_of_a_new_key_need_one(tmp_path: Path):
-    run(tmp_path, "--scope", "admin", expect=2)
+def test_options_of_a_new_key_need_one(run: Run):
+    run("--scope", "admin", expect=2)
 
 
-def test_the_life_of_a_key(tmp_path: Path):
-    text = run(tmp_path, "--create-key", "Grafana", "--scope", "operate").stdout.splitlines()[0]
-    other = json.loads(
-        run(tmp_path, "--create-key", "brief", "--expires-days", "1", "--format", "json").stdout
-    )
+def test_the_life_of_a_key(run: Run, tmp_path: Path):
+    text = run("--create-key", "Grafana", "--scope", "operate").out.splitlines()[0]
+    other = json.loads(run("--create-key", "brief", "--expires-days", "1", "--format", "json").out)
     assert re.fullmatch(r"sc_[0-9a-f]{12}_[\w-]{43}", text)
     assert (other["scope"], other["expires"] > other["created"]) == ("read", True)
     key_id = text.split("_")[1]
@@ -269,14 +275,14 @@ def test_the_life_of_a_key(tmp_path: Path):
         assert server.said["keysRequired"] is True
         assert [status(text), status(other["key"]), status(text[:-1])] == [200, 200, 401]
         assert httpx.get(url).status_code == 401
-        run(tmp_path, "--revoke-key", other["id"])
+        run("--revoke-key", other["id"])
     with serving(tmp_path, "--host", "0.0.0.0") as server:
         url = f"http://127.0.0.1:{server.port}/metrics"
         assert [status(text), status(other["key"])] == [200, 401]
-    listed = json.loads(run(tmp_path, "--list-keys", "--format", "json").stdout)
+    listed = json.loads(run("--list-keys", "--format", "json").out)
     assert [(one["id"], one["name"], one["revoked"] is None) for one in listed] in (
         [(key_id, "Grafana", True), (other["id"], "brief", False)],
         [(other["id"], "brief", False), (key_id, "Grafana", True)],
     )
-    assert text[-43:] not in run(tmp_path, "--list-keys").stdout
+    assert text[-43:] not in run("--list-keys").out
     assert text[-43:].encode() not in (tmp_path / "registry.db").read_bytes()
