@@ -92,6 +92,24 @@ def test_another_listing_says_nothing_of_pinned_files(why: str):
     assert listed.ended.is_set()
 
 
+@pytest.mark.covers("M-07")
+@pytest.mark.parametrize(
+    ("whole", "trimmed", "proves"),
+    [(True, False, True), (True, True, False), (False, False, False), (False, True, False)],
+)
+def test_a_file_without_an_entry_is_absent_where_the_listing_has_all(
+    whole: bool, trimmed: bool, proves: bool
+):
+    """Not where the library counts more items than it lists."""
+    listed = listed_files()
+    listed.take([ENTRY])
+    end(listed)
+    listed.is_whole, listed.is_trimmed = whole, trimmed
+
+    assert listed.proves_absence is proves
+    assert listed.lacks(GONE) is proves
+
+
 @pytest.mark.covers("R1-29", "M-07")
 def test_each_part_that_is_not_listed_is_a_reason():
     listed = listed_files(stored=3)
