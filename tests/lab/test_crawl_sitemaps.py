@@ -493,6 +493,20 @@ def test_entries_lie_as_deep_as_their_sitemap(site: Site, crawl: Crawl):
         assert depths == {"/": 0, "/map.xml": 0, "/sub.xml": 0, "/one": 0, "/two": 1}
 
 
+def test_entries_of_a_feed_that_fails_lie_as_deep_as_it(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", head='<link rel="alternate" href="/feed.xml">')
+    site.pages["/feed.xml"] = xml(rss("/one"))
+    site.pages["/one"] = html("One")
+    crawl.environment["DEPTH_LIMIT"] = "1"
+    crawl(site.url("/"))
+    site.pages["/feed.xml"] = Page("", status=503)
+
+    crawl(site.url("/"), expect=None)
+
+    outcomes = crawl.outcomes()
+    assert (outcomes["/feed.xml"], outcomes["/one"]) == ("failed", "unchanged")
+
+
 @pytest.mark.parametrize("lastmod", ["1999-01-01", "2099-01-01", "nonsense"])
 def test_lastmod_skips_nothing(mapped: Site, crawl: Crawl, lastmod: str):
     crawl(mapped.url("/"))
