@@ -19,7 +19,7 @@ Printed = pytest.CaptureFixture[str]
 
 def test_a_plan_says_of_kept_pages_alone_that_the_check_failed(capsys: Printed):
     part = {"count": 1, "shown": []}
-    plan._plan_print(
+    plan._print_plan(
         {"source": "docs", "known": 9, "note": None, "asks": None}
         | {"withheld": part, "heldByFailedLook": part}
     )
