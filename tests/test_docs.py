@@ -136,7 +136,7 @@ def test_only_existing_settings_are_named():
     known |= {"SMARTCRAWL_DATA_DIR"}  # of the program smartcrawl
     known |= {"SMARTCRAWL_TEST_ELASTICSEARCH", "ES_JAVA_HOME"}
     known |= {"SSL_CERT_FILE", "SSL_CERT_DIR"}  # OpenSSL's
-    known |= {"DOWNLOADER_CLIENTCONTEXTFACTORY", "JOBDIR"}  # Scrapy's
+    known |= {"DOWNLOADER_CLIENTCONTEXTFACTORY", "DOWNLOAD_SLOTS", "JOBDIR"}  # Scrapy's
     known |= {"FEEDS", "HTTPERROR_ALLOWED_CODES", "HTTPAUTH_USER", "HTTPAUTH_DOMAIN"}  # likewise
     known |= {"OPENAI_API_KEY", "TOKENIZERS_PARALLELISM"}  # of the environment alone
     known |= {"ORT_DISABLE_TELEMETRY"}  # likewise
