@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from smartcrawl.index.choice import EMBEDDED
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs.runs import RunRequest
 

@@ -24,7 +24,7 @@ from smartcrawl import commands, settings
 from smartcrawl.commands import config, crawl, search
 from smartcrawl.commands.handed_on import hand_commands_on
 from smartcrawl.commands.listed import COMMANDS
-from smartcrawl.index.hits import Hit
+from smartcrawl.index.searching import Hit
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.reports.status import STATUS_KEYS
 from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS

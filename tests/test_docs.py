@@ -22,7 +22,7 @@ from smartcrawl.commands.handed_on import hand_commands_on
 from smartcrawl.commands.one_page import OnePage
 from smartcrawl.engine.download import headers
 from smartcrawl.extract import links, robots_txt, sitemaps
-from smartcrawl.index.hits import Hit
+from smartcrawl.index.searching import Hit
 from smartcrawl.model import setting_values, settings_table, urls
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Document, Section
 from smartcrawl.reports.export import ExportedPage, exported_chunks, exported_page_row

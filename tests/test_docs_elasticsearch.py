@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from smartcrawl.index.elasticsearch.documents import WEIGHTS, analyzer_suffix, index_mappings
 from smartcrawl.index.elasticsearch.faults import FORBIDDEN, PASSING
-from smartcrawl.index.elasticsearch.mapping import WEIGHTS, analyzer_suffix, index_mappings
 from smartcrawl.index.elasticsearch.opening import CLUSTER_RIGHTS, INDEX_RIGHTS, IndexNames
 
 PAGE = Path(__file__).parent.parent / "docs" / "elasticsearch.md"

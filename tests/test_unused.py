@@ -51,7 +51,7 @@ FOUND: Final = (
     r"smartcrawl\.addon:Smartcrawl",
     r"smartcrawl\.commands\.\w+:Command",
     r"smartcrawl\.extract\.formats\.\w+:read_format",
-    r"smartcrawl\.server\.(data|jobs|mcp)\.answers:\w+\.\w+",
+    r"smartcrawl\.server\.((jobs|mcp)\.)?answers:\w+\.\w+",
     r"smartcrawl\.settings:\w+",
     r"smartcrawl\.spiders\.\w+:\w+Spider",
 )
@@ -309,7 +309,7 @@ def test_what_only_calls_itself_or_has_the_name_of_something_used_is_found():
         ("commands.why", "Command", True),
         ("commands.crawl", "Command.long_desc", True),  # of ScrapyCommand
         ("pipelines", "CommitPipeline.close_spider", True),
-        ("run.frontier.redis.frontier", "RedisFrontier.exchange", False),
+        ("run.shared.redis_frontier", "RedisFrontier.exchange", False),
     ],
 )
 def test_what_libraries_call_is_known(

@@ -78,7 +78,7 @@ LONG_FORMS: Final = {
     "smartcrawl/registry/removal/": ("tests/registry/test_outcome_removal",),
     "smartcrawl/registry/repair/": ("tests/registry/test_registry_damage",),
     "smartcrawl/registry/schema/": ("tests/lab/", "tests/registry/"),
-    "smartcrawl/run/frontier/": ("tests/run/test_redis_", "tests/run/test_shared_"),
+    "smartcrawl/run/frontier.py": ("tests/run/test_redis_", "tests/run/test_shared_"),
     "smartcrawl/run/library/": (
         "tests/crawls/test_library_audit", "tests/crawls/test_library_dry",
         "tests/crawls/test_library_embed",
@@ -86,7 +86,7 @@ LONG_FORMS: Final = {
     "smartcrawl/run/shared/": (
         "tests/run/test_redis_", "tests/run/test_shared_", "tests/crawls/test_workers_",
     ),
-    "smartcrawl/server/items/": ("tests/server/items/",),
+    "smartcrawl/server/items.py": ("tests/server/items/",),
     "smartcrawl/server/jobs/": ("tests/server/jobs/",),
     "smartcrawl/server/library.py": ("tests/server/library/",),
     "smartcrawl/server/mcp/": ("tests/server/mcp/",),

@@ -40,10 +40,9 @@ from smartcrawl.model.exceptions import (
     UsageError,
 )
 from smartcrawl.model.options import Options
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, last_sequence_number, transaction
 from smartcrawl.registry.database.integrity import damaged_database_error
 from smartcrawl.registry.database.sqlite import SqliteDatabase
-from smartcrawl.registry.database.transactions import last_sequence_number, transaction
 from smartcrawl.registry.repair.salvage import (
     Copied,
     LinksToNowhere,

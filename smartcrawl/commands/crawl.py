@@ -47,7 +47,7 @@ from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.items import refreshable_source_rows
 from smartcrawl.registry.jobs import load_stored_jobs
-from smartcrawl.reports.sources_today import vanished_sources
+from smartcrawl.reports.today import vanished_sources
 from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import DeclaredSources, load_declared_sources

@@ -17,8 +17,8 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import display_url, normalize_url, request_url, url_digest
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import (
     make_record_rows_due,
     refreshable_source_rows,

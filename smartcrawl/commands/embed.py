@@ -11,7 +11,7 @@ from typing import Final
 
 from smartcrawl.index import audit
 from smartcrawl.index.choice import index_writer_of_registry
-from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
+from smartcrawl.index.debts import PaidDebts, pay_embedded_index_debts, remote_index_debts
 from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
     forget_index_vectors,
@@ -20,11 +20,9 @@ from smartcrawl.index.embedded.vectors import (
 )
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
-from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.model.exceptions import EmbedderError, UsageError
 from smartcrawl.registry.chunks import refused_chunk_counts
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.command import FAILED, WITHHELD, ChangingCommand, print_json
 from smartcrawl.terminal.output import print_complaint

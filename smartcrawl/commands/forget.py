@@ -16,8 +16,7 @@ from smartcrawl.model.urls import (
     url_digest,
     url_item_id,
 )
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.pending_pins import delete_pending_pin_rows
 from smartcrawl.registry.removal.purge import (
     KnownRecord,

@@ -23,15 +23,16 @@ from smartcrawl.commands.crawl import (
     stop_crawl_command,
 )
 from smartcrawl.commands.crawl import Command as CrawlCommand
-from smartcrawl.commands.library_others import OTHERS, carry_out_library_command
-from smartcrawl.commands.library_steps import (
+from smartcrawl.commands.library_actions import (
     ACTIONS,
     ADOPT,
     CRAWL,
     DOWNLOAD,
+    OTHERS,
     LibraryDownload,
     LibraryOrder,
     carry_out_command_step,
+    carry_out_library_command,
     command_steps_of_order,
     skip_sources_not_to_adopt,
 )
@@ -42,7 +43,7 @@ from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.library.shortfall import TRIMMED
+from smartcrawl.registry.library.items import TRIMMED
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun
 from smartcrawl.run.library.archive import write_library_run_archive

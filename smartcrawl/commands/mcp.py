@@ -9,7 +9,7 @@ from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from smartcrawl.commands.serving import (
+from smartcrawl.commands.serve import (
     command_crawl_program,
     print_note_of_serving_without_keys,
     require_key_of_serve_command,

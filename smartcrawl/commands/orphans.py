@@ -8,9 +8,8 @@ from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.library.shortfall import accept_library_shortfall_row
+from smartcrawl.registry.connection import Connection, transaction
+from smartcrawl.registry.library.items import accept_library_shortfall_row
 from smartcrawl.registry.removal.purge import (
     emptied_page_rows,
     orphaned_page_rows,

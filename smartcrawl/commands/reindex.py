@@ -24,13 +24,12 @@ from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.settings_table import setting_value
 from smartcrawl.model.urls import display_url, normalize_url, request_url
 from smartcrawl.registry import items
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.items import ItemRow
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
-from smartcrawl.reports.sources_today import reported_address_holders, reported_source_today
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.text import report_noun
+from smartcrawl.reports.today import reported_address_holders, reported_source_today
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.sources.scope import compile_scope_pattern

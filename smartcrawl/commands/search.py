@@ -10,12 +10,11 @@ from typing import ClassVar
 
 from rich.markup import escape
 
-from smartcrawl.index.hits import HitChunk
 from smartcrawl.index.images import ImageDocument, images_to_index
 from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
-from smartcrawl.index.searching import MOST_PROPOSED
+from smartcrawl.index.searching import MOST_PROPOSED, HitChunk
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import escaped_text

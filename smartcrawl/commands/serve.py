@@ -9,18 +9,15 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from smartcrawl.commands.serving import (
-    command_crawl_program,
-    print_note_of_serving_without_keys,
-    require_key_of_serve_command,
-)
+from smartcrawl.commands.running import PlainSettings
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
 from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_line
+from smartcrawl.model.setting_values import CMDLINE
 from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, registry_database
@@ -28,6 +25,7 @@ from smartcrawl.server.keys import (
     SCOPES,
     Key,
     Scope,
+    api_key_exists,
     list_api_keys,
     make_api_key,
     revoke_api_key,
@@ -42,6 +40,72 @@ if TYPE_CHECKING:
     from smartcrawl.server.jobs.declared import DeclaredNames
     from smartcrawl.server.jobs.runner import CrawlProgram
     from smartcrawl.server.jobs.scheduler import TickWork
+
+
+_SMARTCRAWL: Final = (sys.executable, "-m", "smartcrawl", "crawl")
+_SCRAPY: Final = (sys.executable, "-m", "scrapy", "crawl")  #: the name of a spider follows
+#: The same for what is due of a source.
+_SMARTCRAWL_DUE: Final = (sys.executable, "-m", "smartcrawl", "due")
+_SCRAPY_DUE: Final = (sys.executable, "-m", "scrapy", "due")
+#: The same for the steps of a library.
+_SMARTCRAWL_LIBRARY: Final = (sys.executable, "-m", "smartcrawl", "library")
+_SCRAPY_LIBRARY: Final = (sys.executable, "-m", "scrapy", "library")
+
+
+def require_key_of_serve_command(
+    connection: Connection, database: Database, server: ServerOptions
+) -> None:
+    """Refuse to serve where every request needs a key and there is none.
+
+    Raises:
+        SettingError: there is no key.
+    """
+    with database.translated("read"):
+        if not server.keys_required or api_key_exists(connection, int(time.time())):
+            return
+    where = "behind a proxy" if server.trusted_proxies else f"at {server.host}"
+    raise SettingError(
+        f"{where} every request needs an API key, but there is none: make one with "
+        f"{program_name()} serve --create-key NAME --scope read, or serve at 127.0.0.1 "
+        "only"
+    )
+
+
+def print_note_of_serving_without_keys(server: ServerOptions) -> None:
+    """Say that no request needs a key, where that is so: a reverse proxy would pass on any."""
+    if not server.keys_required:
+        print_note(
+            "requests need no key here. A reverse proxy on this machine would let "
+            "everyone in: before you set one up, make a key and set API_TRUSTED_PROXIES",
+            command=f"{program_name()} serve --create-key NAME",
+        )
+
+
+def command_crawl_program(
+    command: BaseCommand, options: Options, declared: DeclaredNames
+) -> CrawlProgram:
+    """Return the program that crawls for a server; ``declared``: knows the spiders of sources."""
+    # Every start of scrapy imports this module, and its list of commands needs no server.
+    from smartcrawl.server.jobs.runner import CrawlProgram  # noqa: PLC0415
+
+    scrapy = not isinstance(command.settings, PlainSettings)  # those of a Scrapy project
+    return CrawlProgram(
+        _SCRAPY if scrapy else _SMARTCRAWL,
+        _environment(command.settings, options),
+        options.data_dir / "logs",
+        _SCRAPY_DUE if scrapy else _SMARTCRAWL_DUE,
+        _SCRAPY_LIBRARY if scrapy else _SMARTCRAWL_LIBRARY,
+        declared.spider_of if scrapy else None,
+    )
+
+
+def _environment(settings: Any, options: Options) -> dict[str, str]:
+    """Return the environment of crawls: that of this process, and the settings of its ``-s``."""
+    given = {
+        name: str(settings[name]) for name in SETTINGS if settings.getpriority(name) == CMDLINE
+    }
+    return dict(os.environ) | given | {"DATA_DIR": str(options.data_dir.absolute())}
+
 
 _DAY = 86_400  #: seconds
 _MOST_DAYS = 36_500  #: that a key counts; the end of the calendar is no time of a key
@@ -152,8 +216,10 @@ def _works(
     server: ServerOptions, database: Database, program: CrawlProgram, declared: DeclaredNames
 ) -> list[TickWork]:
     """Return what the scheduler does each tick: orders, jobs of libraries, then other jobs."""
-    from smartcrawl.server.items.due_runs import DueRuns  # noqa: PLC0415
-    from smartcrawl.server.items.orders import Rebuilding  # noqa: PLC0415
+    from smartcrawl.server.items import (  # noqa: PLC0415
+        DueRuns,
+        Rebuilding,
+    )
     from smartcrawl.server.jobs.clock import JobClock  # noqa: PLC0415
     from smartcrawl.server.jobs.crawl_runs import BegunRun, CrawlRuns  # noqa: PLC0415
     from smartcrawl.server.jobs.library_store import LibraryWork  # noqa: PLC0415

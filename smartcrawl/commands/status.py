@@ -21,7 +21,6 @@ from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
-from smartcrawl.reports.sources_today import vanished_sources
 from smartcrawl.reports.status import (
     SourceStatus,
     StatusReportCounts,
@@ -32,6 +31,7 @@ from smartcrawl.reports.status import (
     status_report_verdict,
 )
 from smartcrawl.reports.text import report_noun, report_time_span, run_state_text
+from smartcrawl.reports.today import vanished_sources
 from smartcrawl.reports.vectors import pushed_report_text, vector_counts_lines
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import only_not_due

@@ -13,21 +13,24 @@ from typing import Final
 from scrapy.crawler import Crawler
 
 from smartcrawl.index.choice import index_writer_of_registry
-from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
+from smartcrawl.index.debts import (
+    PaidDebts,
+    RemoteDebts,
+    pay_embedded_index_debts,
+    remote_index_debts,
+)
 from smartcrawl.index.embedded.vectors import (
     drop_index_leftovers,
     has_index_vectors,
     index_embedder_number,
 )
-from smartcrawl.index.remote_debts import RemoteDebts, remote_index_debts
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
 from smartcrawl.model.option_groups import ON_THIS_MACHINE
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.chunks import RefusedChunks, refused_chunk_counts, refused_reasons_text
 from smartcrawl.registry.commit.run_counts import store_embedded_chunk_counts
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.reports.text import report_noun
 from smartcrawl.run.run import Run
 

@@ -34,8 +34,9 @@ from smartcrawl.model.urls import (
     unsigned_url,
     url_digest,
 )
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import (
+from smartcrawl.registry.connection import (
+    Connection,
+    Many,
     draw_sequence_numbers,
     last_sequence_number,
     transaction,

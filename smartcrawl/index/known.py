@@ -9,9 +9,8 @@ from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.options import Options
 from smartcrawl.registry.chunks import INDEXED_EMBEDDER
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database import choices
-from smartcrawl.registry.database.transactions import transaction
 
 IDENTITY: Final = "index identity"
 EPOCH: Final = "index epoch"

@@ -27,13 +27,12 @@ from smartcrawl.model.documents import Chunk, ChunkSize, EmbedderKey
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.options import Options
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.choices import (
     REGISTRY_ID,
     stored_choices,
     stored_registry_id,
 )
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_stored_document
 
 _UNWRITTEN: Final = (

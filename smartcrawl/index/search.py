@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
-from smartcrawl.index.elasticsearch.search import ElasticsearchHit
+from smartcrawl.index.elasticsearch.finding import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
-from smartcrawl.index.hits import Answer, Hit, is_lost_hit
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.index.queries import (
     parsed_search_query,
@@ -22,6 +21,7 @@ from smartcrawl.index.queries import (
 )
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode, query_meaning
 from smartcrawl.index.ranking import QueryMeaning
+from smartcrawl.index.searching import Answer, Hit, is_lost_hit
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options

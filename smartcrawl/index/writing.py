@@ -30,8 +30,9 @@ from smartcrawl.registry.chunks import (
     update_remote_chunk_rows,
     vector_table,
 )
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import (
+from smartcrawl.registry.connection import (
+    Connection,
+    Many,
     draw_sequence_numbers,
     last_sequence_number,
     transaction,

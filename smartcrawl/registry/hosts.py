@@ -8,8 +8,7 @@ from typing import Any
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import display_url
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import Connection, Many, transaction
 from smartcrawl.rules.trust import Trust
 from smartcrawl.sources.kinds import KINDS
 

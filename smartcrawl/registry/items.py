@@ -30,9 +30,8 @@ from smartcrawl.model.urls import (
     url_item_id,
 )
 from smartcrawl.registry.commit.run_counts import count_queued_row
-from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.connection import Connection, Many, draw_sequence_numbers
 from smartcrawl.registry.database.databases import DatabaseControl
-from smartcrawl.registry.database.transactions import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.run_results import last_start_rows, stored_start_argument_rows
 from smartcrawl.registry.runs.runs import OpenRun, Role

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from smartcrawl.model.exceptions import CommitsLostError
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, draw_sequence_numbers
 from smartcrawl.registry.database.databases import DatabaseControl
-from smartcrawl.registry.database.transactions import draw_sequence_numbers
 
 _BLOCK = 4096  #: numbers drawn at a time; unused ones are given back
 _BLOCK_SHARED = 512  #: the same where other workers draw, too, so that none can be given back

@@ -11,8 +11,7 @@ from smartcrawl.model.pages import ListedRecord, Page, PageRecord, PageState, Un
 from smartcrawl.registry.commit.collapsed import stored_row_had_text
 from smartcrawl.registry.commit.record import find_unreadable_row
 from smartcrawl.registry.commit.snapshots import Place, Snapshots
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import last_sequence_number
+from smartcrawl.registry.connection import Connection, Many, last_sequence_number
 from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
 from smartcrawl.registry.spellings import stored_spellings

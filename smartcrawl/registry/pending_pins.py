@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import Connection, Many, transaction
 
 _COLUMNS = ("source", "id", "url", "host", "at", "priority")
 #: The first statement of a transaction that posts addresses: they wait for each other.

@@ -10,13 +10,8 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.program import program_crawl_line
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.chunks import refused_reasons_text
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import read_transaction
-from smartcrawl.registry.library.shortfall import (
-    TRIMMED,
-    stored_library_shortfall,
-    stored_trimmed_note,
-)
+from smartcrawl.registry.connection import Connection, Many, read_transaction
+from smartcrawl.registry.library.items import TRIMMED, stored_library_shortfall, stored_trimmed_note
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.pages import STATE_IS_DUE_SQL
 from smartcrawl.reports.remedies import NOTES, reported_reason

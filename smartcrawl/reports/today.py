@@ -1,18 +1,124 @@
-"""Today's configuration, compared with the records of pages."""
+"""Today's configuration: sources as their next runs would take them, and records compared."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import distrusted_host_rows
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
+from smartcrawl.registry.runs.run_results import last_root_row, last_start_rows
+from smartcrawl.registry.runs.runs import Role, declared_source_rows
 from smartcrawl.reports.entries import ReportedRecord, reported_fingerprint
 from smartcrawl.rules.forecast import reason_without_validators
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import decide_extraction
 from smartcrawl.rules.trust import UNCONFIRMED, Trust
-from smartcrawl.sources.base import Source
+from smartcrawl.sources.base import Source, belongs_to_source, source_refusals
+from smartcrawl.sources.declared import DeclaredSources
 from smartcrawl.sources.extraction import SourceExtractionConfig
+from smartcrawl.sources.files import ad_hoc_files_source
+from smartcrawl.sources.github.source import ad_hoc_repository_source
+from smartcrawl.sources.kinds import GITHUB, SHAREPOINT, source_kind_named
+from smartcrawl.sources.site import SiteSource
+
+#: Why no run takes a source.
+NOT_DECLARED: Final = "its source is no longer in sources.toml"
+WRONG_TABLE: Final = "the table of its source in sources.toml has a mistake"
+
+_KIND = "SELECT kind FROM source WHERE name = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressHolders:
+    """The sources that an address belongs to, and those of its host that refuse it."""
+
+    holders: list[str]
+    refusals: dict[str, str]  #: the reasons, by source
+
+
+def reported_source_today(
+    connection: Connection, declared: Mapping[str, Source], name: str
+) -> Source | None:
+    """Return a source as its next run would use it; None if it is no longer declared, or wrongly.
+
+    An ad-hoc source has the start addresses or the root of its last run (registry.runs.starts).
+    """
+    if name in declared:
+        return declared[name]
+    if has_wrong_table(declared, name):
+        return None
+    root = last_root_row(connection, name)
+    if root is not None:
+        kind = connection.execute(_KIND, (name,)).get
+        return ad_hoc_repository_source(root) if kind == GITHUB.name else ad_hoc_files_source(root)
+    starts = last_start_rows(connection, name)
+    seeds = tuple(start.url for start in starts if start.role is Role.SEED)
+    sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
+    return SiteSource(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
+
+
+def has_wrong_table(declared: Mapping[str, Source], name: str) -> bool:
+    """Whether sources.toml has a table of this name with a mistake, so that no run takes it."""
+    return isinstance(declared, DeclaredSources) and name in declared.wrong
+
+
+def reason_without_source(declared: Mapping[str, Source], name: str) -> str:
+    """Return why no run takes a source that ``reported_source_today`` does not find."""
+    return WRONG_TABLE if has_wrong_table(declared, name) else NOT_DECLARED
+
+
+def vanished_sources(
+    connection: Connection, options: Options, declared: DeclaredSources | None = None
+) -> list[str]:
+    """Return the stored sources that were declared at their last crawl, and are no more.
+
+    ``declared``: the sources of today, where they were read already.
+
+    Raises:
+        SourceError: sources.toml cannot be read.
+    """
+    if declared is None:
+        declared = load_stored_jobs_and_sources(options, connection)
+    return [name for name in declared_source_rows(connection) if not declared.declares(name)]
+
+
+def is_reported_page_listed(
+    connection: Connection, source: Source | None, name: str, url: str
+) -> bool:
+    """Whether a listing of its source says if a page exists; ``source``: None if not declared."""
+    if source is not None:
+        return source.lists(url)
+    kind = connection.execute(_KIND, (name,)).get
+    return kind is not None and source_kind_named(kind).is_listed
+
+
+def is_reported_library(connection: Connection, name: str) -> bool:
+    """Whether a stored source is a document library, whose items only a listing removes."""
+    kind: str | None = connection.execute(_KIND, (name,)).get
+    return kind == SHAREPOINT.name
+
+
+def reported_sources_today(
+    connection: Connection, declared: Mapping[str, Source], names: Iterable[str]
+) -> list[Source]:
+    """Return the sources of these names as their next runs would use them."""
+    found = (reported_source_today(connection, declared, name) for name in names)
+    return [source for source in found if source is not None]
+
+
+def reported_address_holders(
+    connection: Connection, declared: Mapping[str, Source], names: Iterable[str], url: str
+) -> AddressHolders:
+    """Return those of some sources whose scope contains an address today."""
+    today = reported_sources_today(connection, declared, names)
+    holders = [source.name for source in today if belongs_to_source(source, url)]
+    return AddressHolders(holders, source_refusals(today, url))
+
 
 _BELIEVED = Trust()
 

@@ -34,16 +34,16 @@ from smartcrawl.reports.entries import (
     reported_records,
     reported_runs,
 )
-from smartcrawl.reports.sources_today import (
+from smartcrawl.reports.stored_robots import RobotsOfSources
+from smartcrawl.reports.text import report_noun
+from smartcrawl.reports.today import (
+    TodayReport,
     is_reported_library,
     is_reported_page_listed,
     reason_without_source,
     reported_source_today,
     reported_sources_today,
 )
-from smartcrawl.reports.stored_robots import RobotsOfSources
-from smartcrawl.reports.text import report_noun
-from smartcrawl.reports.today import TodayReport
 from smartcrawl.reports.vectors import reported_store_files_of_page, reported_vectors_of_page
 from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways

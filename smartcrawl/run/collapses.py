@@ -16,7 +16,7 @@ from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.model import Outcome, Standing
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
-from smartcrawl.run.frontier.memory import FrontierDepths
+from smartcrawl.run.frontier import FrontierDepths
 from smartcrawl.run.links import Links
 
 #: The fields of an answer that wait beside its body.

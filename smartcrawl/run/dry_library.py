@@ -12,29 +12,26 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.model.options import Options
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, read_transaction
 from smartcrawl.registry.database.databases import empty_registry_in_memory, registry_database
-from smartcrawl.registry.database.transactions import read_transaction
 from smartcrawl.registry.hosts import HostReader
-from smartcrawl.registry.library.drive import StoredDrive, stored_drive
 from smartcrawl.registry.library.folder import OverlaidFolder
-from smartcrawl.registry.library.items import library_rows
+from smartcrawl.registry.library.items import TRIMMED, StoredDrive, library_rows, stored_drive
 from smartcrawl.registry.library.shelf import LibraryShelf
-from smartcrawl.registry.library.shortfall import TRIMMED
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.rules.model import Standing, Word
-from smartcrawl.run.library.check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library.comparison import LibraryComparison
 from smartcrawl.run.library.files import (
     ItemChange,
+    LibraryPlaces,
     library_run_barred_folder,
     library_run_converted_item,
     library_run_has_file,
     library_run_item_change,
 )
 from smartcrawl.run.library.maps import DryLibraryMaps, LibraryMaps
-from smartcrawl.run.library.places import LibraryPlaces
 from smartcrawl.run.library.result import FULL, LibraryResult
+from smartcrawl.run.library.steps import LibraryCheck, LibraryFindings
 from smartcrawl.run.rehearsal import Rehearsed, rehearse_run
 from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing

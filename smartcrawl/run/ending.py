@@ -31,7 +31,7 @@ from smartcrawl.rules.seal import (
 )
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
-from smartcrawl.run.frontier.memory import Frontier
+from smartcrawl.run.frontier import Frontier
 from smartcrawl.run.links import DepthUpdates, Links
 from smartcrawl.run.orders import Orders, run_closing_from_orders, run_policy_from_orders
 from smartcrawl.run.seeds import Seeds

@@ -17,7 +17,7 @@ from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Extraction, Fault, Mode, Standing
 from smartcrawl.rules.reindex import decide_extraction
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import FrontierDepths, FrontierQueue
+from smartcrawl.run.frontier import FrontierDepths, FrontierQueue
 from smartcrawl.run.hosts import HostTrust
 from smartcrawl.run.links import Links
 from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig

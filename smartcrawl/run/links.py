@@ -32,7 +32,7 @@ from smartcrawl.rules.model import Outcome, Standing
 from smartcrawl.rules.seal import depth_reason_kind
 from smartcrawl.rules.traps import ENDLESS, Chains, Trap, chain_of_url
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import FrontierDepths
+from smartcrawl.run.frontier import FrontierDepths
 from smartcrawl.run.offers import AddressBook, Offers
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings

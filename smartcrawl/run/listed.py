@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.model.pages import ListedRecord, Page
 from smartcrawl.model.urls import display_url
-from smartcrawl.registry.library.shortfall import Shortfall
+from smartcrawl.registry.library.items import Shortfall
 from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.removal.purge import (
     emptied_library_problem,

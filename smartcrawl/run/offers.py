@@ -16,7 +16,7 @@ from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.model import PRIORITY
 from smartcrawl.rules.traps import TrapBudget
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import Frontier, FrontierDepths
+from smartcrawl.run.frontier import Frontier, FrontierDepths
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.sources.scope import Scope
 

@@ -19,8 +19,8 @@ from smartcrawl.model.program import program_argument, program_argument_label
 from smartcrawl.model.setting_values import MOST_NUMBER, given_number, given_number_bounds
 from smartcrawl.model.urls import request_url, url_endpoint
 from smartcrawl.registry.chunks import owe_refused_chunks
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.jobs import load_sources_with_stored_jobs
 from smartcrawl.registry.runs.run_orders import PREFIX
 from smartcrawl.run.orders import MOST_RETRY_BATCHES, RETRY_BATCHES, Orders

@@ -20,12 +20,8 @@ from smartcrawl.reports.entries import (
     reported_records,
     reported_runs,
 )
-from smartcrawl.reports.sources_today import (
-    WRONG_TABLE,
-    reason_without_source,
-    reported_source_today,
-)
 from smartcrawl.reports.stored_robots import RobotsOfSources
+from smartcrawl.reports.today import WRONG_TABLE, reason_without_source, reported_source_today
 from smartcrawl.rules.forecast import Finding, forecast_ways
 from smartcrawl.rules.model import RemovalRule
 from smartcrawl.rules.seal import DEPTH_LEFT, NO_PAGES, NOT_DUE

@@ -17,7 +17,7 @@ from smartcrawl.rules.schedule import is_due, modified_by_lastmod
 from smartcrawl.rules.spellings import BROUGHT, asks_other_spelling, deciding_spelling, denies_page
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
-from smartcrawl.run.frontier.memory import Frontier, FrontierDepths
+from smartcrawl.run.frontier import Frontier, FrontierDepths
 from smartcrawl.run.links import Links, SignedUrls
 from smartcrawl.run.offers import AddressBook
 from smartcrawl.run.seeds import Seeds

@@ -18,7 +18,7 @@ from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest, count_run_rows
 from smartcrawl.registry.writer import Written
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import Frontier, FrontierDepths
+from smartcrawl.run.frontier import Frontier, FrontierDepths
 from smartcrawl.run.hosts import HostGate, HostNotes
 from smartcrawl.run.links import DepthUpdates
 from smartcrawl.run.orders import Orders, run_closing_from_orders

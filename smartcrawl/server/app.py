@@ -28,25 +28,23 @@ from smartcrawl import __version__
 from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import redacted_line
+from smartcrawl.server import documents, metrics, search
 from smartcrawl.server import frontier as frontier_routes
+from smartcrawl.server import items as item_routes
 from smartcrawl.server import library as library_cleanup
 from smartcrawl.server import library as library_routes
-from smartcrawl.server import metrics
 from smartcrawl.server import robots as robots_routes
 from smartcrawl.server.bodies import Bodies
-from smartcrawl.server.context import Context
-from smartcrawl.server.data import documents, frontier_stats, search
+from smartcrawl.server.context import Context, Metrics
 from smartcrawl.server.direct import Direct
 from smartcrawl.server.errors import ApiError, add_error_handlers, send_error_response
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.idempotency import Once
-from smartcrawl.server.items import routes as item_routes
 from smartcrawl.server.jobs import control as job_control
 from smartcrawl.server.jobs import logs
 from smartcrawl.server.jobs import routes as job_routes
 from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits, RequestCounts
-from smartcrawl.server.measures import Metrics
 from smartcrawl.server.metrics import Measured
 from smartcrawl.server.openapi import DescribedApi
 from smartcrawl.server.request_ids import Faults, RequestIds
@@ -197,7 +195,7 @@ VERSIONS: Final[Sequence[Version]] = (
             job_control.add_routes,
             logs.add_routes,
             frontier_routes.add_routes,
-            frontier_stats.add_routes,
+            frontier_routes.add_stats_routes,
             robots_routes.add_routes,
         ),
     ),

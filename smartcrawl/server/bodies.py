@@ -15,6 +15,13 @@ from anyio import move_on_after, to_thread
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from smartcrawl.model.urls import url_endpoint
+from smartcrawl.rules.connections import (
+    METADATA_NAMES,
+    ConnectionGuard,
+    bare_connection_host,
+    literal_connection_address,
+)
 from smartcrawl.server.errors import ApiError, api_invalid_input, send_error_response
 
 LIMIT: Final = 1_048_576  #: bytes
@@ -185,3 +192,17 @@ def _check_texts(value: Any) -> None:
         elif isinstance(value, dict):
             pending += value
             pending += value.values()
+
+
+def names_private_job_address(url: str, guard: ConnectionGuard) -> bool:
+    """Whether a request URL names a private address that is not allowed.
+
+    Other names are checked when they are resolved. The port counts as permitted: the scope of a
+    source has it.
+    """
+    host, port = url_endpoint(url)
+    name = bare_connection_host(host)
+    if literal_connection_address(name) is None and name.rstrip(".") not in METADATA_NAMES:
+        return False
+    guard.permit_port(host, port)
+    return guard.refusal(name, host=host, port=port) is not None

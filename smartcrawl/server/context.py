@@ -1,16 +1,62 @@
-"""The parts of one server that its routes share."""
+"""The parts of one server that its routes share, its measures among them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event
+from typing import Final
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from smartcrawl import __version__
 from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
 from smartcrawl.server.keys import KeyTime
-from smartcrawl.server.measures import Metrics
 from smartcrawl.server.stores import Stores
+
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+
+class Metrics:
+    """The measures of one server."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "smartcrawl_api_requests",
+            "Requests to the API that were answered.",
+            ("method", "route", "status"),
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "smartcrawl_api_request_seconds",
+            "Time from a request to the end of its answer.",
+            ("route",),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        build = Gauge(
+            "smartcrawl_build", "The version that runs.", ("version",), registry=self.registry
+        )
+        build.labels(__version__).set(1)
+
+        self._labelled: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count an answer; ``route`` is the template of a path, so that there are few labels."""
+        labels = method, route, status
+        found = self._labelled.get(labels)
+        if found is None:  # they are kept, since to look them up takes as long as to count twice
+            found = self.requests.labels(method, route, str(status)), self.seconds.labels(route)
+            self._labelled[labels] = found
+        requests, times = found
+        requests.inc()
+        times.observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all measures in the text format of Prometheus."""
+        return generate_latest(self.registry)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,20 +31,20 @@ from smartcrawl.run.library.store import (
     run_attached_file_ids,
     run_domain_store_is_gone,
 )
-from smartcrawl.server.answer import Answer
+from smartcrawl.server.answers import Answer
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.queries import (
+from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
+from smartcrawl.server.guard import ORDER_PARAMETER
+from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
+from smartcrawl.server.jobs.library_store import LibraryChoices, LibraryJob, LibraryJobs
+from smartcrawl.server.jobs.logs import PART, job_log, open_job_log
+from smartcrawl.server.queries import (
     Query,
     WholeNumber,
     json_response,
     refuse_api_query,
     refuse_repeated_parameter,
 )
-from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
-from smartcrawl.server.guard import ORDER_PARAMETER
-from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
-from smartcrawl.server.jobs.library_store import LibraryChoices, LibraryJob, LibraryJobs
-from smartcrawl.server.jobs.logs import PART, job_log, open_job_log
 from smartcrawl.sources.fields import Between, JsonInteger
 from smartcrawl.sources.jobs import CONFLICT, JobError
 from smartcrawl.sources.sharepoint.domains import (

@@ -10,8 +10,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from smartcrawl.server.context import Context
-from smartcrawl.server.measures import Metrics
+from smartcrawl.server.context import Context, Metrics
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _EXAMPLE: Final = 'smartcrawl_api_requests_total{method="GET",route="/health",status="200"} 1.0\n'

@@ -32,11 +32,11 @@ from smartcrawl.model.urls import join_url
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
+from smartcrawl.server.answers import Robots
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.answers import Robots
-from smartcrawl.server.data.documents import api_host_parameter
-from smartcrawl.server.data.queries import json_response, refuse_api_query
+from smartcrawl.server.documents import api_host_parameter
 from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
+from smartcrawl.server.queries import json_response, refuse_api_query
 from smartcrawl.sources.web_client import (
     UnconnectedError,
     UnknownHostError,

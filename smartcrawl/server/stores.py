@@ -12,10 +12,9 @@ from typing import Final, TypeVar
 from anyio import fail_after, to_thread
 
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, read_transaction
 from smartcrawl.registry.database.databases import Database, DatabaseControl, registry_database
 from smartcrawl.registry.database.sqlite import SqliteConnection
-from smartcrawl.registry.database.transactions import read_transaction
 
 _T = TypeVar("_T")
 

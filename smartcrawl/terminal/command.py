@@ -32,9 +32,8 @@ from smartcrawl.registry.names import (
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import withholds_sweep
 from smartcrawl.sources.private_files import narrow_private_data
-from smartcrawl.terminal.bar import AboveBar, Bar
+from smartcrawl.terminal.bar import AboveBar, Bar, Meter
 from smartcrawl.terminal.base_command import BaseCommand
-from smartcrawl.terminal.meter import Meter
 from smartcrawl.terminal.output import Output, print_complaint, print_note, printed, printed_json
 from smartcrawl.terminal.state_folder import data_dir_words
 

@@ -15,7 +15,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.removal.purge import known_record_rows
-from smartcrawl.reports.sources_today import reported_sources_today
+from smartcrawl.reports.today import reported_sources_today
 from smartcrawl.sources.declared import DeclaredSources
 from smartcrawl.terminal.output import print_complaint
 

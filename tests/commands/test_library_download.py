@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from smartcrawl.commands.library_steps import LibraryDownload
+from smartcrawl.commands.library_actions import LibraryDownload
 
 
 class Process:

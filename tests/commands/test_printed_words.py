@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.commands import embed, library_others, plan
-from smartcrawl.index.embedded.debts import PaidDebts
+from smartcrawl.commands import embed, library_actions, plan
+from smartcrawl.index.debts import PaidDebts
 from smartcrawl.index.vectorstore.ports import UploadedFile
-from smartcrawl.run.left_uploads import LeftUploads
+from smartcrawl.run.pushing import LeftUploads
 
 Printed = pytest.CaptureFixture[str]
 
@@ -54,13 +54,13 @@ def clean_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[LeftUploads], bool]:
             open=lambda: SimpleNamespace(close=lambda: None),
         )
         uploads = SimpleNamespace(found=lambda: found)
-        monkeypatch.setattr(library_others, "registry_database", lambda place: database)
-        monkeypatch.setattr(library_others, "RunLeftUploads", lambda *_: uploads)
+        monkeypatch.setattr(library_actions, "registry_database", lambda place: database)
+        monkeypatch.setattr(library_actions, "RunLeftUploads", lambda *_: uploads)
         server = SimpleNamespace(destination="http://store.example")
         options: Any = SimpleNamespace(store_server=server, registry="registry.db")
         opts = Namespace(yes=False, format="table")
-        line = library_others._Line((), {"DATA_DIR": ".smartcrawl"}, options, opts)
-        return library_others._clean_up_uploads(line)
+        line = library_actions._Line((), {"DATA_DIR": ".smartcrawl"}, options, opts)
+        return library_actions._clean_up_uploads(line)
 
     return cleaned
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from smartcrawl.commands.summary import print_crawl_summary
-from smartcrawl.registry.library.shortfall import TRIMMED
+from smartcrawl.registry.library.items import TRIMMED
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, REMEDIES, reported_remedy
 from smartcrawl.rules.absence import Policy

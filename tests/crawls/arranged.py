@@ -24,9 +24,9 @@ from smartcrawl.registry.database import heartbeat, postgres, session
 from smartcrawl.registry.runs import runs
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.ending import RunEnding
-from smartcrawl.run.frontier.redis import frontier
-from smartcrawl.run.frontier.redis.frontier import ClaimHeartbeat, RedisFrontier
+from smartcrawl.run.shared import redis_frontier
 from smartcrawl.run.shared.frontier import RegistryDesk
+from smartcrawl.run.shared.redis_frontier import ClaimHeartbeat, RedisFrontier
 from smartcrawl.run.shared.workers import SharedLastSteps
 
 _OWNERS = (Collapses, RegistryCommit, RegistryDesk, RunEnding, SharedLastSteps)
@@ -34,8 +34,8 @@ _OWNERS = (Collapses, RegistryCommit, RegistryDesk, RunEnding, SharedLastSteps)
 
 def hurry(seconds: float) -> None:
     """Let workers be heard of more often, and wait for each other for a shorter time."""
-    assert ClaimHeartbeat.__init__.__defaults__ == (frontier.HEARTBEAT,)
-    assert RedisFrontier.recover.__defaults__ == (frontier.HEARTBEAT, 0)
+    assert ClaimHeartbeat.__init__.__defaults__ == (redis_frontier.HEARTBEAT,)
+    assert RedisFrontier.recover.__defaults__ == (redis_frontier.HEARTBEAT, 0)
     ClaimHeartbeat.__init__.__defaults__ = (seconds,)  # type: ignore[misc]
     RedisFrontier.recover.__defaults__ = (seconds, 0)  # type: ignore[attr-defined]
     heartbeat.BEAT = seconds  # type: ignore[misc]

@@ -39,7 +39,7 @@ WORDS = (
 MOVED = "moved"  #: one more word, which only files have
 
 _STORED = ("content", "chunk", "links")
-#: Keys of Redis: what is claimed, by until when (smartcrawl/run/frontier/redis/lua/common.lua).
+#: Keys of Redis: what is claimed, by until when (smartcrawl/run/shared/lua/common.lua).
 _CLAIMS = ("*:leases", "domain:flying:*")
 
 Record = dict[str, Any]

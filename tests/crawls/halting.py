@@ -13,15 +13,14 @@ from itertools import count
 from pathlib import Path
 from threading import Lock
 
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database import transactions
-from smartcrawl.registry.database.transactions import WRITING
+from smartcrawl.registry import connection
+from smartcrawl.registry.connection import WRITING, Connection
 
 _SECONDS = 120  #: after which a forgotten process goes on
 
 if "HALTS_BEHIND" in os.environ:  # pytest imports every module for its doctests
     _given, _, _folder = os.environ["HALTS_BEHIND"].partition(" ")
-    _numbers, _lock, _within = count(1), Lock(), transactions._within
+    _numbers, _lock, _within = count(1), Lock(), connection._within
 
     @contextmanager
     def within(connection: Connection, begin: str) -> Iterator[None]:
@@ -40,4 +39,4 @@ if "HALTS_BEHIND" in os.environ:  # pytest imports every module for its doctests
             while not Path(_folder, "go").exists() and time.monotonic() < end:
                 time.sleep(0.02)
 
-    transactions._within = within
+    connection._within = within

@@ -5,8 +5,8 @@ from collections import Counter
 from contextlib import closing
 from typing import Final
 
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.run_orders import order_run_row
 from smartcrawl.rules.model import RunOrder
 from tests.crawls.commands import Crawl, Remote, Running, wait_until

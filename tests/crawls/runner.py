@@ -32,9 +32,10 @@ from scrapy.http import Response
 from smartcrawl.commands import crawl, library
 from smartcrawl.index import writing
 from smartcrawl.model.batches import Batch
+from smartcrawl.registry import connection as transactions
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database import databases, sqlite, transactions
+from smartcrawl.registry.database import databases, sqlite
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.runs import runs
 

@@ -27,7 +27,7 @@ from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.remote import index_facts_of_registry
 from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.registry.database.databases import Database, registry_database
-from smartcrawl.terminal.meter import Meter
+from smartcrawl.terminal.bar import Meter
 from tests import servers
 from tests.crawls.commands import Crawl, path_of
 from tests.site_server import Site, html

@@ -14,8 +14,8 @@ from twisted.internet.defer import Deferred
 from smartcrawl.engine.control import DROP_AFTER, LOOK, OrderWatch, _refuse_queue
 from smartcrawl.engine.current_run import HaltedRequestError
 from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.run_orders import order_run_row
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.rules.model import RunOrder

@@ -3,7 +3,7 @@
 from typing import Any
 
 from smartcrawl.index.embedded.choice import search_embedded_index
-from smartcrawl.index.hits import Hit
+from smartcrawl.index.searching import Hit
 from smartcrawl.registry.connection import Connection
 
 

@@ -12,8 +12,8 @@ import pytest
 from smartcrawl import settings
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.hashes import document_content_hash, text_hash
+from smartcrawl.index.debts import PaidDebts, pay_embedded_index_debts
 from smartcrawl.index.embedded.batch_vectors import BatchVectors
-from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector, normed_vector
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Section

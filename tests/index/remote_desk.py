@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from smartcrawl.index.choice import index_writer_of_registry
-from smartcrawl.index.remote_debts import RemoteDebts
+from smartcrawl.index.debts import RemoteDebts
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.options import Options

@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 from elasticsearch import Elasticsearch as Client
 
-from smartcrawl.index.elasticsearch.documents import index_version
-from smartcrawl.index.elasticsearch.mapping import MAPPING_VERSION
+from smartcrawl.index.elasticsearch.documents import MAPPING_VERSION, index_version
 from smartcrawl.index.elasticsearch.meta import IndexMetadata, Known, index_meta_mismatch
 from smartcrawl.index.elasticsearch.opening import Index, IndexNames, Indices
 from smartcrawl.index.elasticsearch.sink import Opening

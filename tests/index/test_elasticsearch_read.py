@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 
 from smartcrawl.index.elasticsearch import bulk
 from smartcrawl.index.elasticsearch.bulk import Entry
-from smartcrawl.index.elasticsearch.documents import ElasticsearchImage, index_version
-from smartcrawl.index.elasticsearch.mapping import SUFFIXES, analyzer
+from smartcrawl.index.elasticsearch.documents import (
+    SUFFIXES,
+    ElasticsearchImage,
+    analyzer,
+    index_version,
+)
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError

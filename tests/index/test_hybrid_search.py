@@ -12,16 +12,16 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.index import query_vectors, search, searching
-from smartcrawl.index.embedded import nearness
+from smartcrawl.index.debts import remote_index_debts
+from smartcrawl.index.embedded import finding
 from smartcrawl.index.embedded.vectors import whole_index_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
-from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SECONDS, SearchMode
 from smartcrawl.index.ranking import MOST_PARTS, Ranked, joined_index_rankings
 from smartcrawl.index.remote import write_index_anew
-from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
+from smartcrawl.index.searching import Answer
 from smartcrawl.model.documents import Section
 from smartcrawl.model.exceptions import (
     EmbedderError,
@@ -612,7 +612,7 @@ def test_the_index_of_vectors_finds_what_a_comparison_with_all_finds(
     """Among many vectors; with ``in`` the index has not enough, and all are compared after all."""
     connection = crowded.desk.connection
     exact = crowded.find(query, VECTOR, limit=5)
-    monkeypatch.setattr(nearness, "_MOST_EXACT", 10)
+    monkeypatch.setattr(finding, "_MOST_EXACT", 10)
     statements: list[str] = []
     run = connection.execute
 

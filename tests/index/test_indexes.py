@@ -13,8 +13,8 @@ from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.options import Options
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.choices import stored_registry_id
-from smartcrawl.registry.database.transactions import transaction
 from tests.registry.build import Desk
 
 

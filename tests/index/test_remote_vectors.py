@@ -12,8 +12,8 @@ from elasticsearch import Elasticsearch as Client
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.audit import AuditFindings, IndexComparison, IndexMender, Kind
+from smartcrawl.index.debts import PaidDebts, remote_index_debts
 from smartcrawl.index.elasticsearch.documents import claim_of_index_version
-from smartcrawl.index.embedded.debts import PaidDebts
 from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
     drop_index_leftovers,
@@ -26,7 +26,6 @@ from smartcrawl.index.remote import (
     open_remote_index,
     write_index_anew,
 )
-from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import ChunkSize, Section
 from smartcrawl.model.exceptions import SinkError

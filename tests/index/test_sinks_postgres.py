@@ -11,8 +11,8 @@ import pytest
 from smartcrawl.index.embedded.postgres import _BETWEEN_WORDS, searched_words
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.pages import Visit
+from smartcrawl.registry.connection import WRITING
 from smartcrawl.registry.database.postgres import PostgresDatabase
-from smartcrawl.registry.database.transactions import WRITING
 from tests.index.asking import search
 from tests.registry.build import NOW, Desk, index_is_sound
 from tests.registry.spare import Spare

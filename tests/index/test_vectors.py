@@ -27,8 +27,7 @@ from smartcrawl.model.documents import Chunk, Section
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.chunks import RefusedChunks, refused_chunk_counts, vector_table
-from smartcrawl.registry.connection import Many
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import Many, transaction
 from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,

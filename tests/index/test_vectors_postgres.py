@@ -12,8 +12,8 @@ from smartcrawl import settings
 from smartcrawl.index.embedded.vectors import note_index_embedder, prepare_index_for_vectors
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.option_groups import EmbedderOptions
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.postgres import PostgresDatabase
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.run.opening import open_run
 from smartcrawl.run.orders import Orders
 from smartcrawl.sources.declared import ad_hoc_site_source

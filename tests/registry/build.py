@@ -26,7 +26,7 @@ from smartcrawl.model.urls import (
 )
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.sqlite import (
     SqliteConnection,
@@ -34,7 +34,6 @@ from smartcrawl.registry.database.sqlite import (
     connect_sqlite,
     migrate,
 )
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.pack import pack_stored_links, pack_stored_numbers
 from smartcrawl.registry.pages import RegistryReaders

@@ -22,8 +22,7 @@ from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, IndexedPage
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.transactions import WRITING, draw_sequence_numbers
+from smartcrawl.registry.connection import WRITING, Connection, draw_sequence_numbers
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.writer import RegistryWriter
 from smartcrawl.rules.clones import MIN_CLONE_TEXT

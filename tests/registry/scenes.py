@@ -10,7 +10,7 @@ from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.database.transactions import WRITING, draw_sequence_numbers, transaction
+from smartcrawl.registry.connection import WRITING, draw_sequence_numbers, transaction
 from smartcrawl.registry.pack import pack_stored_numbers
 from smartcrawl.registry.runs import runs
 from smartcrawl.rules.model import Outcome

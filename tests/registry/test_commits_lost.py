@@ -12,9 +12,9 @@ from smartcrawl.model.exceptions import CommitsLostError
 from smartcrawl.model.pages import Page, Visit
 from smartcrawl.model.urls import url_digest
 from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import pack_stored_numbers
 from smartcrawl.registry.registry import Registry, open_registry
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest

@@ -32,8 +32,8 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Traffic, Visit
 from smartcrawl.registry import pages
 from smartcrawl.registry.commit.batch import RegistryCommit
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase, migrate
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
 from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.registry import Registry

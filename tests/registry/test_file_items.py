@@ -16,8 +16,8 @@ from smartcrawl.model.urls import (
     url_partition_key,
 )
 from smartcrawl.registry import items
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.choices import store_view_choices
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.reports.tables import record_table_report
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LONG, Desk, with_iso_times

@@ -7,7 +7,7 @@ import pytest
 from smartcrawl.model.pages import Collapse, Visit
 from smartcrawl.registry import pages
 from smartcrawl.registry.commit import collapsed
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.runs import runs
 from smartcrawl.rules import shield
 from smartcrawl.rules.model import Fault, Outcome, RunState

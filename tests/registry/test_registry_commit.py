@@ -11,7 +11,7 @@ from psycopg.errors import UniqueViolation
 
 from smartcrawl.model.batches import Batch, HostTally
 from smartcrawl.model.documents import Block, Chunk, Link
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.pack import (
     pack_stored_links,
     pack_stored_numbers,

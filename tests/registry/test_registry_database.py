@@ -25,7 +25,7 @@ from smartcrawl.index.writing import EmbeddedIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryFullError, RegistryVersionError
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database import integrity, sqlite
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.sqlite import (
@@ -35,7 +35,6 @@ from smartcrawl.registry.database.sqlite import (
     migrate,
     translated_sqlite_errors,
 )
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.removal.candidates import EndingRunRow
 from smartcrawl.registry.repair.backup import prepared_restore, state_of_registry
@@ -665,7 +664,7 @@ def test_a_lock_is_waited_for(file: Path):
         import sys, time
         from pathlib import Path
         from smartcrawl.registry.database.sqlite import connect_sqlite
-        from smartcrawl.registry.database.transactions import transaction
+        from smartcrawl.registry.connection import transaction
         connection = connect_sqlite(Path(sys.argv[1]))
         with transaction(connection):
             connection.execute(sys.argv[2]).fetchall()

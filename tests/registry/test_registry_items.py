@@ -6,7 +6,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Page
 from smartcrawl.model.urls import DEFAULT_TRACKERS as TRACKERS
 from smartcrawl.registry import items
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.model import Outcome, Status
 from tests.registry.build import LATER, NOW, Desk

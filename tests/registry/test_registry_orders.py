@@ -6,7 +6,7 @@ import pytest
 
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.exceptions import RunPausedError
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.runs import run_orders, runs
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.rules.model import RunOrder, RunState

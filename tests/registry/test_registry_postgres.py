@@ -20,13 +20,12 @@ from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError, RunHeldError
 from smartcrawl.model.urls import url_digest
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.connection import Connection, Many, read_transaction, transaction
 from smartcrawl.registry.database import choices, heartbeat, session
 from smartcrawl.registry.database import postgres as postgres_module
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import ConnectionLostError, PostgresConnection
-from smartcrawl.registry.database.transactions import read_transaction, transaction
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs.runs import RunRequest
 from smartcrawl.registry.writer import RegistryWriter

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from smartcrawl.model.times import iso_time
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.removal import purge
 from smartcrawl.registry.runs import runs
 from smartcrawl.reports import story

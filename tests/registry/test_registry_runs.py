@@ -11,7 +11,7 @@ import pytest
 
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.removal.tombstones import delete_empty_source_rows
 from smartcrawl.registry.runs import runs

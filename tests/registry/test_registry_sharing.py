@@ -10,7 +10,7 @@ from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.commit.batch import RegistryCommit, Sharing, renumber_batch_rows
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.database.transactions import draw_sequence_numbers, transaction
+from smartcrawl.registry.connection import draw_sequence_numbers, transaction
 from smartcrawl.registry.pack import pack_stored_numbers, unpack_stored_numbers
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.shared_reader import SharedReader

@@ -9,7 +9,7 @@ import pytest
 from smartcrawl.registry.database.sqlite import connect_sqlite, migrate
 from smartcrawl.registry.runs.run_results import last_start_rows, left_out_start_rows
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.reports.sources_today import reported_source_today
+from smartcrawl.reports.today import reported_source_today
 
 NAME = "a.example"
 RUN = "INSERT INTO run (no, source, number, forced, started_at, due) VALUES (?, 1, ?, 0, 0, 0)"

@@ -8,7 +8,7 @@ from smartcrawl.model.batches import Batch, HostTally
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.run_counts import VisitedHosts
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.items import register_address_row
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LONG, NOW, Desk, embedded_index

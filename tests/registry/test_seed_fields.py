@@ -7,7 +7,7 @@ import pytest
 
 from smartcrawl.model.documents import Image, Link
 from smartcrawl.registry import items
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from smartcrawl.reports.tables import RECORD_KEYS, record_table_report
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, LONG, NOW, Desk, with_iso_times

@@ -19,8 +19,7 @@ from smartcrawl.index.writing import Taken
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import IndexedPage
 from smartcrawl.model.exceptions import RunOverError
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.transactions import WRITING
+from smartcrawl.registry.connection import WRITING, Connection
 from tests.registry.build import Elsewhere
 
 #: How often a worker has tried, and how much it has mended, changes nothing that it does next.

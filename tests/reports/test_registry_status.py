@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.registry import items
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.removal import purge
 from smartcrawl.reports.status import (
     RUN_KEYS,

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
-from smartcrawl.run.frontier.redis.connection import connect_redis
-from smartcrawl.run.frontier.redis.exchanges import FrontierClaim, FrontierNumber
-from smartcrawl.run.frontier.redis.frontier import ClaimHeartbeat
+from smartcrawl.run.shared.connection import connect_redis
+from smartcrawl.run.shared.redis_frontier import ClaimHeartbeat
+from smartcrawl.run.shared.scripts import FrontierClaim, FrontierNumber
 from tests.run.stepped import Stepped
 
 HOSTS = 7

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from smartcrawl.run.frontier.redis.exchanges import FrontierClaim, FrontierNumber
-from smartcrawl.run.frontier.redis.frontier import RedisFrontier
+from smartcrawl.run.shared.redis_frontier import RedisFrontier
+from smartcrawl.run.shared.scripts import FrontierClaim, FrontierNumber
 
 
 class Stepped(RedisFrontier):

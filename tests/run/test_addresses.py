@@ -10,7 +10,7 @@ from smartcrawl.model.batches import Address
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.run import offers
-from smartcrawl.run.frontier.memory import Frontier
+from smartcrawl.run.frontier import Frontier
 from smartcrawl.run.offers import AddressBook, Found, Offers
 from smartcrawl.sources.scope import Scope, SiteScope
 from tests.registry.build import Desk

@@ -7,10 +7,10 @@ import pytest
 from redis import Redis
 
 from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
-from smartcrawl.run.frontier.redis.connection import connect_redis
-from smartcrawl.run.frontier.redis.exchanges import Exchange, FrontierClaim, FrontierNumber
 from smartcrawl.run.shared import frontier as module
+from smartcrawl.run.shared.connection import connect_redis
 from smartcrawl.run.shared.frontier import Courier
+from smartcrawl.run.shared.scripts import Exchange, FrontierClaim, FrontierNumber
 from tests import servers
 from tests.run.stepped import Stepped
 

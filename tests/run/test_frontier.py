@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.model.pages import Page
-from smartcrawl.run.frontier.memory import UNREACHED, Frontier, FrontierQueue, RankedFrontierQueue
+from smartcrawl.run.frontier import UNREACHED, Frontier, FrontierQueue, RankedFrontierQueue
 
 
 class Shelf:

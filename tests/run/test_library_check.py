@@ -14,9 +14,9 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import empty_registry_in_memory
 from smartcrawl.registry.library.folder import LibraryFolder, OverlaidFolder
 from smartcrawl.registry.library.items import library_rows
-from smartcrawl.run.library.check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library.comparison import OTHER_BYTES, Difference, LibraryComparison
 from smartcrawl.run.library.maps import LibraryMaps
+from smartcrawl.run.library.steps import LibraryCheck, LibraryFindings
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 DATE = 1_700_000_000_000_000

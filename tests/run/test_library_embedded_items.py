@@ -9,7 +9,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import empty_registry_in_memory
 from smartcrawl.registry.library.embedding import embed_failure_rows
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.run.library.embedded_items import EmbeddedItems
+from smartcrawl.run.library.embedding import EmbeddedItems
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 DATE = 1_700_000_000_000_000

@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SourceError
-from smartcrawl.run.library.check import LibraryFindings
 from smartcrawl.run.library.report import LibraryReport
 from smartcrawl.run.library.result import Embedded, Integrity, LibraryResult
+from smartcrawl.run.library.steps import LibraryFindings
 from smartcrawl.sources.sharepoint.source import SharepointSource
 from tests.run.test_library_dry_maps import source
 

@@ -7,9 +7,9 @@ import pytest
 
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError
-from smartcrawl.run.frontier.redis.connection import connect_redis
-from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
-from smartcrawl.run.frontier.redis.hosts import SharedRobots
+from smartcrawl.run.shared.connection import connect_redis
+from smartcrawl.run.shared.redis_frontier import SharedRobots
+from smartcrawl.run.shared.scripts import FrontierNumber
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
 

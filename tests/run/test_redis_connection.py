@@ -9,8 +9,8 @@ from redis import Redis
 
 from smartcrawl.model.exceptions import FrontierError, SettingError
 from smartcrawl.model.options import Options
-from smartcrawl.run.frontier.redis.connection import connect_redis, redis_refusal
-from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
+from smartcrawl.run.shared.connection import connect_redis, redis_refusal
+from smartcrawl.run.shared.scripts import FrontierNumber
 from tests.model.test_options import SETTINGS
 from tests.run.stepped import Stepped
 from tests.servers import redis_server

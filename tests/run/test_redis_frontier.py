@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
-from smartcrawl.run.frontier.redis.connection import connect_redis
-from smartcrawl.run.frontier.redis.exchanges import FrontierNumber, redis_run_prefix
-from smartcrawl.run.frontier.redis.frontier import ClaimHeartbeat
+from smartcrawl.run.shared.connection import connect_redis
+from smartcrawl.run.shared.redis_frontier import ClaimHeartbeat
+from smartcrawl.run.shared.scripts import FrontierNumber, redis_run_prefix
 from tests.crawls.commands import wait_until
 from tests.run.stepped import Stepped
 from tests.servers import redis_server

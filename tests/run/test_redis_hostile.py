@@ -12,10 +12,10 @@ from redis import Redis
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.registry.runs.shared_reader import SharedReader
-from smartcrawl.run.frontier.redis.connection import connect_redis
-from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
-from smartcrawl.run.frontier.redis.hosts import SharedRobots
+from smartcrawl.run.shared.connection import connect_redis
 from smartcrawl.run.shared.frontier import SharedFrontier
+from smartcrawl.run.shared.redis_frontier import SharedRobots
+from smartcrawl.run.shared.scripts import FrontierNumber
 from tests.registry.build import Desk
 from tests.run.stepped import Stepped
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
-from smartcrawl.run.frontier.redis.connection import connect_redis
-from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
+from smartcrawl.run.shared.connection import connect_redis
+from smartcrawl.run.shared.scripts import FrontierNumber
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
+from smartcrawl.run.shared.scripts import FrontierNumber
 from tests.run.stepped import Stepped
 
 HOSTS = 3

@@ -183,12 +183,10 @@ def test_redis_workers_go_on_when_it_starts_again_without_its_data(crew, redis):
     assert len(said) == 3
 
 
-FRONTIER = sorted((ROOT / "smartcrawl/run/frontier/redis").glob("*.py"))
-
-
-def test_modules_of_the_redis_frontier_are_found():
-    """Without them the next test would check no file."""
-    assert {"connection.py", "exchanges.py", "frontier.py"} <= {path.name for path in FRONTIER}
+FRONTIER = [
+    ROOT / "smartcrawl/run/shared" / name
+    for name in ("connection.py", "redis_frontier.py", "scripts.py")
+]
 
 
 @pytest.mark.parametrize("path", FRONTIER, ids=lambda path: path.name)

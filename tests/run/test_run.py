@@ -22,7 +22,7 @@ from smartcrawl.registry.runs.run_results import stored_run_result
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import opening
-from smartcrawl.run.frontier.memory import FrontierQueue, RankedFrontierQueue
+from smartcrawl.run.frontier import FrontierQueue, RankedFrontierQueue
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import ad_hoc_site_source

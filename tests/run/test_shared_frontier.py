@@ -12,9 +12,9 @@ from smartcrawl.model.pages import Page
 from smartcrawl.registry.runs.shared_reader import Reached
 from smartcrawl.registry.writer import Written
 from smartcrawl.rules.model import RunState
-from smartcrawl.run.frontier.redis.connection import connect_redis
-from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
+from smartcrawl.run.shared.connection import connect_redis
 from smartcrawl.run.shared.frontier import SharedFrontier
+from smartcrawl.run.shared.scripts import FrontierNumber
 from tests.run.stepped import Stepped
 
 

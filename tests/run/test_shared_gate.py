@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.hosts import Turn
+from smartcrawl.run.shared.scripts import FrontierClaim
 from smartcrawl.run.shared.workers import SharedGate
 
 HOST = "a.example"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from starlette.types import ASGIApp
 
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.server.keys import Scope, make_api_key
 from tests.registry.spare import Spare

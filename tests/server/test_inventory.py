@@ -13,8 +13,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from smartcrawl.server.app import VERSIONS, create_api
-from smartcrawl.server.context import Context
-from smartcrawl.server.measures import Metrics
+from smartcrawl.server.context import Context, Metrics
 from smartcrawl.server.stores import Stores
 from tests.choices import options
 from tests.server.api_client import application, server_options

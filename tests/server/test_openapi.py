@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 from smartcrawl.server.app import VERSIONS, create_api
-from smartcrawl.server.context import Context
-from smartcrawl.server.measures import Metrics
+from smartcrawl.server.context import Context, Metrics
 from smartcrawl.server.stores import Stores
 from tests.choices import options
 from tests.server.api_client import application, ask, server_options

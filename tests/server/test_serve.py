@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from smartcrawl.commands.serving import print_note_of_serving_without_keys
+from smartcrawl.commands.serve import print_note_of_serving_without_keys
 from smartcrawl.server.bodies import LIMIT
 from smartcrawl.server.running import listening_server_socket
 from tests.crawls.commands import Result, Scrapy

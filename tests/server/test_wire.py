@@ -13,9 +13,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from smartcrawl.server import wire
+from smartcrawl.server import running
 from smartcrawl.server.bodies import LIMIT
-from smartcrawl.server.wire import HEAD, Wire
+from smartcrawl.server.running import HEAD, Wire
 from tests.server.api_client import server_options
 from tests.server.test_serve import Server, serving
 
@@ -167,8 +167,8 @@ def dripped(begin: bytes, drop: bytes, limit: float) -> tuple[float, bytes]:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "HEAD_SECONDS", SHORT)
-    monkeypatch.setattr(wire, "BODY_SECONDS", SHORT)
+    monkeypatch.setattr(running, "HEAD_SECONDS", SHORT)
+    monkeypatch.setattr(running, "BODY_SECONDS", SHORT)
 
 
 @pytest.mark.parametrize(

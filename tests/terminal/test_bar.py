@@ -12,8 +12,7 @@ from typing import IO
 
 import pytest
 
-from smartcrawl.terminal.bar import AboveBar, Bar, ProgressFacts, print_progress_line
-from smartcrawl.terminal.meter import Meter
+from smartcrawl.terminal.bar import AboveBar, Bar, Meter, ProgressFacts, print_progress_line
 
 FACTS = ProgressFacts("docs.example.com", 50, 200, ("24.6 pages/s", "97 % 304", "6 s left"))
 CLEAR = "\r\x1b[2K"

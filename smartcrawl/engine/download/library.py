@@ -34,14 +34,17 @@ from smartcrawl.model.library import (
     LibraryItem,
     LibraryRow,
 )
+from smartcrawl.model.option_groups import SharepointOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import VisitAttempt
-from smartcrawl.registry.library.drive import StoredDrive
+from smartcrawl.registry.library.items import StoredDrive
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.library.files import RunLibrary
 from smartcrawl.run.run import Run
 from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.sharepoint.access import (
+    Fetch,
+    KnownDrive,
     LibraryAnswer,
     LibraryApi,
     LibraryError,
@@ -49,10 +52,29 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryUnreachableError,
 )
 from smartcrawl.sources.sharepoint.asking import sharepoint_refusal
-from smartcrawl.sources.sharepoint.choice import library_api
+from smartcrawl.sources.sharepoint.graph import GraphApi
+from smartcrawl.sources.sharepoint.rest import RestApi
 from smartcrawl.sources.sharepoint.source import LibraryEntries, SharepointSource
 
 logger = logging.getLogger(__name__)
+
+
+def library_api(
+    source: SharepointSource,
+    options: SharepointOptions,
+    fetch: Fetch,
+    known: KnownDrive | None = None,
+) -> LibraryApi:
+    """Return the client of a source's API; no request is sent yet.
+
+    ``known``: the drive as the last listing had it, of which Graph lists the changes alone.
+
+    Raises:
+        SettingError: credentials are missing or wrong.
+    """
+    if options.api == "graph":
+        return GraphApi(source, options, fetch, known=known)
+    return RestApi(source, options, fetch)
 
 
 _LOOK: Final = 0.5  #: seconds between looks whether the crawl ends

@@ -7,13 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Self
 
 from smartcrawl.index.elasticsearch import library
-from smartcrawl.index.elasticsearch.faults import (
-    REBUILD,
-    index_answer,
-    index_forbidden,
-    index_refusal,
-)
-from smartcrawl.index.elasticsearch.mapping import (
+from smartcrawl.index.elasticsearch.documents import (
     LIVING,
     MAPPING_VERSION,
     index_mappings,
@@ -21,6 +15,12 @@ from smartcrawl.index.elasticsearch.mapping import (
     index_template,
     mapped_embedder,
     mapping_differences,
+)
+from smartcrawl.index.elasticsearch.faults import (
+    REBUILD,
+    index_answer,
+    index_forbidden,
+    index_refusal,
 )
 from smartcrawl.model.documents import EmbedderKey
 from smartcrawl.model.exceptions import SinkError

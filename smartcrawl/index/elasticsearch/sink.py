@@ -26,7 +26,7 @@ from smartcrawl.index.elasticsearch.faults import (
     index_patience,
     index_unreadable,
 )
-from smartcrawl.index.elasticsearch.finding import ElasticsearchFinder
+from smartcrawl.index.elasticsearch.finding import ElasticsearchFinder, ElasticsearchHit
 from smartcrawl.index.elasticsearch.meta import (
     FOREIGN,
     IndexMetadata,
@@ -41,7 +41,6 @@ from smartcrawl.index.elasticsearch.opening import (
     check_elasticsearch,
     connect_elasticsearch,
 )
-from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.ranking import QueryMeaning
 from smartcrawl.index.searching import find_index_hits
 from smartcrawl.model.documents import EmbedderKey, IndexedPage

@@ -7,9 +7,8 @@ from functools import partial
 
 from smartcrawl.index.embedded import postgres, sqlite
 from smartcrawl.index.embedded.finding import IndexTables
-from smartcrawl.index.hits import Answer
 from smartcrawl.index.ranking import QueryMeaning
-from smartcrawl.index.searching import find_index_hits
+from smartcrawl.index.searching import Answer, find_index_hits
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
 

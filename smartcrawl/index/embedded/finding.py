@@ -5,21 +5,22 @@ The database proposes pages by how rare the words are that they have; ``searchin
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from smartcrawl.index.embedded.conditions import (
-    IndexLanguage,
-    fts5_value_letters,
-    search_conditions,
-    site_conditions,
+from smartcrawl.index.embedded.vectors import index_halfvec_text
+from smartcrawl.index.queries import (
+    Query,
+    Term,
+    search_query_place,
+    search_query_site,
+    search_signs_after,
 )
-from smartcrawl.index.embedded.nearness import nearest_pages, parts_of_hits
-from smartcrawl.index.hits import Hit, HitChunk, embedded_document_id, is_lost_hit
-from smartcrawl.index.queries import Query, Term
 from smartcrawl.index.ranking import (
     MOST_PARTS,
+    MOST_SHOWN,
     NearPage,
     ProposedPage,
     Ranked,
@@ -27,8 +28,309 @@ from smartcrawl.index.ranking import (
     VectorQuery,
     rate_far_parts,
 )
-from smartcrawl.index.searching import FoundPage, Marks, Proposed, proposing_search_terms
+from smartcrawl.index.searching import (
+    FoundPage,
+    Hit,
+    HitChunk,
+    Marks,
+    Proposed,
+    embedded_document_id,
+    is_lost_hit,
+    proposing_search_terms,
+)
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.program import extra_installation
+from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.rules.vectors import fuse
+
+NO_CONDITION: Final = "1 = 1"
+_IN_SOURCES = "c.source {negation} IN (SELECT no FROM source WHERE name IN carray(:{name}))"
+_HAVING = "p.content {negation} IN (SELECT k.content FROM {match})"
+_AT_SITES = """p.content IN (
+    SELECT r.content FROM record r JOIN host h ON h.no = r.host WHERE r.entry > 0 AND ({sites}))
+"""
+_SITE = """((h.name = :{host} OR h.name LIKE :{below} ESCAPE '!' OR h.name LIKE :{ports} ESCAPE '!')
+            AND ({ends}))"""
+#: An address that ends with a path, or goes on with one of the signs that may follow.
+_PATH = "r.url LIKE '%://' || h.name || :{path} || '{rest}' ESCAPE '!'"
+_PLACE = "(r.url = :{place} OR substr(r.url, 1, :{size}) = :{start})"
+_LIKE_SIGNS: Final = re.compile("[!%_]")
+
+
+class IndexLanguage(Protocol):
+    """Matching of words in a database."""
+
+    def match(self, name: str) -> str:
+        """Return the chunks ``k`` that match a value, after FROM."""
+
+    def count(self, name: str) -> str:
+        """Return the query for the number of chunks that match a value, or a lower bound of it."""
+
+    def value(self, text: str) -> str:
+        """Return the value that matches a word, or words that stay together."""
+
+    def texts(self, connection: Connection, words: Sequence[str]) -> list[str]:
+        """Return the texts of some chunks that have any of some words, with their headings."""
+
+    def shown(
+        self,
+        connection: Connection,
+        terms: Sequence[Term],
+        chunks: Sequence[int],
+        marks: tuple[str, str],
+    ) -> Mapping[int, tuple[str, str]]:
+        """Return headings and a snippet of some chunks, with marks around the words found."""
+
+
+def search_conditions(
+    query: Query, language: IndexLanguage, sources: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    """Return the conditions that contents ``c`` and ``p.content`` must meet, and their values.
+
+    Without any they are ``NO_CONDITION``. ``sources`` empty means all.
+    """
+    conditions: list[str] = []
+    values: dict[str, Any] = {}
+    for negation, names in (("", sources), ("NOT", query.excluded_sources)):
+        if names:
+            name = f"{negation.lower() or 'in'}_sources"
+            conditions.append(_IN_SOURCES.format(negation=negation, name=name))
+            values[name] = Many(list(names))
+    if query.language:
+        conditions.append("c.language = :content_language")
+        values["content_language"] = query.language
+    sites, of_sites = site_conditions(query)
+    if sites:
+        conditions.append(_AT_SITES.format(sites=sites))
+        values |= of_sites
+    for negation, texts in (("", query.required), ("NOT", query.excluded)):
+        for place, text in enumerate(texts):
+            name = f"{negation.lower() or 'with'}_{fts5_value_letters(place)}"
+            values[name] = language.value(text)
+            match = language.match(name)
+            conditions.append(_HAVING.format(negation=negation, match=match))
+    return " AND ".join(conditions) or NO_CONDITION, values
+
+
+def site_conditions(query: Query) -> tuple[str, dict[str, Any]]:
+    """Return a condition on ``r`` and ``h`` for the sites of a query, and its values."""
+    conditions: list[str] = []
+    values: dict[str, Any] = {}
+    for negation, sites in (("", query.sites), ("NOT ", query.excluded_sites)):
+        each: list[str] = []
+        for site in sites:
+            condition, given = _site_condition(site, fts5_value_letters(len(values)))
+            each.append(condition)
+            values |= given
+        if each:
+            conditions.append(f"{negation}({' OR '.join(each)})")
+    return " AND ".join(conditions), values
+
+
+def _site_condition(site: str, name: str) -> tuple[str, dict[str, Any]]:
+    """Return the condition of one site, and its values; ``name`` ends their names."""
+    place = search_query_place(site)
+    if place is not None:
+        names = {part: f"{part}_{name}" for part in ("place", "size", "start")}
+        given: tuple[Any, ...] = (place, len(place) + 1, f"{place}/")
+        return _PLACE.format(**names), dict(zip(names.values(), given, strict=True))
+    host, path = search_query_site(site)
+    names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
+    rests = ("", *(f"{sign}%" for sign in search_signs_after(path))) if path else ("%",)
+    ends = " OR ".join(_PATH.format(path=names["path"], rest=rest) for rest in rests)
+    below, start = _LIKE_SIGNS.sub(r"!\g<0>", host), _LIKE_SIGNS.sub(r"!\g<0>", path)
+    given = (host, f"%.{below}", below if ":" in host else f"{below}:%", start)
+    return _SITE.format(ends=ends, **names), dict(zip(names.values(), given, strict=True))
+
+
+def fts5_value_letters(place: int) -> str:
+    """Return a number in letters, for the name of a value.
+
+    >>> fts5_value_letters(0), fts5_value_letters(27)
+    ('a', 'bb')
+    """
+    return chr(ord("a") + place % 26) * (1 + place // 26)
+
+
+#: Distances are those of vectors of length 1: their squares are 2 - 2 cos.
+_NEAR = """
+WITH near AS MATERIALIZED (
+    SELECT v.hash, {distance} AS distance FROM {table} v
+     WHERE v.embedder = :embedder AND v.vector IS NOT NULL {filter}
+     ORDER BY distance LIMIT :most
+)
+"""
+_OF_NEAR = """
+  FROM near n JOIN chunk k ON k.hash = n.hash
+  JOIN content c ON c.no = k.content JOIN content p ON p.no = k.content
+ WHERE {conditions}
+"""
+#: In SQLite the chunk is that of the least distance.
+_PAGES: Final = {
+    "sqlite": "SELECT k.content, min(n.distance), k.no"
+    + _OF_NEAR
+    + "GROUP BY k.content ORDER BY 2, k.content LIMIT :pool",
+    "postgres": "SELECT * FROM (SELECT DISTINCT ON (k.content) k.content, n.distance, k.no"
+    + _OF_NEAR
+    + "ORDER BY k.content, n.distance, k.no) AS best ORDER BY 2, 1 LIMIT :pool",
+}
+_CHUNKS = """
+SELECT content, no, headings, text, position FROM (
+    SELECT k.content, k.no, k.headings, k.text, k.position,
+           row_number() OVER (PARTITION BY k.content ORDER BY {distance}, k.position) AS place
+      FROM chunk k JOIN {table} v ON v.hash = k.hash
+     WHERE k.content IN carray(:contents) AND v.embedder = :embedder AND v.vector IS NOT NULL
+) AS near WHERE place <= :most ORDER BY content, place
+"""
+_FILTER = """
+AND EXISTS (SELECT 1 FROM chunk k JOIN content c ON c.no = k.content
+              JOIN chunk p ON p.no = k.no WHERE k.hash = v.hash AND {conditions})
+"""
+_SIZE = "SELECT count(*) FROM {table} WHERE embedder = ?"
+_IS_MANY = """
+SELECT count(*) FROM (SELECT 1 FROM chunk_vector WHERE embedder = ? LIMIT ?) AS few
+"""
+_EXACT = {
+    "sqlite": "vec_distance_L2(v.vector, :vector)",
+    "postgres": "v.vector <-> :vector::halfvec",
+}
+#: The expression of the index of an embedder; that of _EXACT is of none.
+_BY_INDEX = "v.vector::halfvec({dimension}) <-> :vector::halfvec({dimension})"
+#: The index is read on until the filter lets enough through. It gives vectors nearly in order.
+_ITERATE = """
+SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false),
+       set_config('hnsw.ef_search', ?, false)
+"""
+_MOST_EXACT: Final = 10_000  #: vectors that PostgreSQL compares one by one
+_MOST_SEARCHED: Final = 1_000  #: most that hnsw.ef_search takes
+_PER_PAGE: Final = 10  #: chunks that are looked at for each page that is wanted, at first
+_MORE: Final = 8  #: times as many are looked at next
+
+
+def nearest_pages(
+    connection: Connection,
+    near: VectorQuery,
+    *,
+    conditions: str,
+    values: dict[str, Any],
+    pool: int,
+) -> list[NearPage]:
+    """Return at most ``pool`` contents with a chunk near a query, the nearest first.
+
+    ``conditions`` on the content ``c`` and on ``p.content``, with their values. Among many vectors
+    in PostgreSQL the index finds nearly all of the nearest; where it finds too few, and elsewhere,
+    the query is compared with every vector.
+
+    Raises:
+        SettingError: the package with the functions for vectors is missing.
+    """
+    names = values | {"embedder": near.embedder, "vector": near.vector, "pool": pool}
+    most = pool * _PER_PAGE
+    if connection.dialect == "postgres":
+        names["vector"] = index_halfvec_text(near.vector)
+        if connection.execute(_IS_MANY, (near.embedder, _MOST_EXACT + 1)).get > _MOST_EXACT:
+            distance = _BY_INDEX.format(dimension=len(near.vector) // 4)
+            names["embedder"] = near.embedder
+            connection.execute(_ITERATE, (str(min(most, _MOST_SEARCHED)),))
+            statement = _statement(connection, distance, conditions)
+            rows = connection.execute(statement, names | {"most": most}).fetchall()
+            if len(rows) == pool:
+                return [NearPage(*row) for row in rows]
+    else:
+        load_embedded_index_functions(connection)
+    statement = _statement(connection, _EXACT[connection.dialect], conditions)
+    size = _SIZE.format(table=vector_table(connection))
+    while True:
+        rows = connection.execute(statement, names | {"most": most}).fetchall()
+        if len(rows) == pool or most > connection.execute(size, (near.embedder,)).get:
+            return [NearPage(*row) for row in rows]
+        most *= _MORE  # a page with many near chunks hides others
+
+
+def nearest_chunks(
+    connection: Connection, near: VectorQuery, contents: Sequence[int], most: int
+) -> dict[int, list[RankedPart]]:
+    """Return at most ``most`` chunks of each of some contents, those nearest to a query first.
+
+    Raises:
+        SettingError: the package with the functions for vectors is missing.
+    """
+    vector: object = near.vector
+    if connection.dialect == "postgres":
+        vector = index_halfvec_text(near.vector)
+    else:
+        load_embedded_index_functions(connection)
+    statement = _CHUNKS.format(distance=_EXACT[connection.dialect], table=vector_table(connection))
+    names = {
+        "embedder": near.embedder,
+        "vector": vector,
+        "contents": Many(sorted(set(contents))),
+        "most": most,
+    }
+    found: defaultdict[int, list[RankedPart]] = defaultdict(list)
+    for content, *facts in connection.execute(statement, names).fetchall():
+        found[content].append(RankedPart(*facts))
+    return found
+
+
+def _statement(connection: Connection, distance: str, conditions: str) -> str:
+    is_limited = conditions != NO_CONDITION
+    near = _NEAR.format(
+        distance=distance,
+        table=vector_table(connection),
+        filter=_FILTER.format(conditions=conditions) if is_limited else "",
+    )
+    of_pages = conditions.replace("p.content", "k.content")
+    return near + _PAGES[connection.dialect].format(conditions=of_pages)
+
+
+def load_embedded_index_functions(connection: Any) -> None:
+    """Load the functions of sqlite-vec into a connection, once.
+
+    Raises:
+        SettingError: the package is missing.
+    """
+    if connection.has_vectors:
+        return
+    try:
+        import sqlite_vec  # noqa: PLC0415  # of the extras vectors and openai
+    except ImportError as error:
+        raise SettingError(
+            f"vectors need the package sqlite-vec: run {extra_installation('vectors')}"
+        ) from error
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(sqlite_vec.loadable_path())
+    finally:
+        connection.enable_load_extension(False)
+    connection.has_vectors = True
+
+
+def parts_of_hits(
+    connection: Connection, best: Sequence[Ranked], near: VectorQuery | None
+) -> list[list[RankedPart]]:
+    """Return the parts to show of each of some pages, best first, by one query for all.
+
+    First the part of the ranking, then those with words of the query and those near to it, joined
+    by their ranks. ``near`` None: only words count.
+    """
+    nearest = {}
+    if near is not None:
+        contents = [one.page.key for one in best]
+        nearest = nearest_chunks(connection, near, contents, MOST_SHOWN)
+    return [_parts_of_hit(one, nearest.get(one.page.key, ())) for one in best]
+
+
+def _parts_of_hit(one: Ranked, nearest: Sequence[RankedPart]) -> list[RankedPart]:
+    if one.part is None:
+        return []
+    by_words = [one.part, *one.others] if one.found else []
+    known = {part.key: part for part in (one.part, *one.others, *nearest)}
+    lists = [[part.key for part in by_words], [part.key for part in nearest]]
+    keys = dict.fromkeys([one.part.key, *(key for key, _ in fuse(lists))])
+    return [known[key] for key in keys][:MOST_SHOWN]
+
 
 _MOST_FAR: Final = 20  #: chunks of one page beyond those that are always looked at
 _PARTS = """
@@ -130,7 +432,7 @@ SELECT {place} AS place, {bit} AS bit, k.content AS content, count(*) AS often,
        :title_{name} AS title
   FROM {match} GROUP BY k.content
 """
-_CHUNKS = "SELECT {place}, ({count})"
+_CHUNK_COUNT = "SELECT {place}, ({count})"
 #: First the number of pages for each place of a term, then the contents that are proposed.
 _PROPOSED = """
 WITH per AS ({per}),
@@ -207,7 +509,7 @@ class IndexTables:
         """Return how many chunks have each word."""
         names = [f"word_{fts5_value_letters(place)}" for place in range(len(terms))]
         counts = [
-            _CHUNKS.format(place=place, count=self._language.count(name))
+            _CHUNK_COUNT.format(place=place, count=self._language.count(name))
             for place, name in enumerate(names)
         ]
         values = [self._language.value(term.text) for term in terms]

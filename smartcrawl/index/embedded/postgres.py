@@ -7,8 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from smartcrawl.index.embedded.conditions import fts5_value_letters
-from smartcrawl.index.embedded.finding import TEXTS
+from smartcrawl.index.embedded.finding import TEXTS, fts5_value_letters
 from smartcrawl.index.embedded.sqlite import (
     IndexBuffer,
     embedded_index_chunk_columns,

@@ -24,10 +24,9 @@ from smartcrawl.registry.chunks import (
     remote_chunk_table,
     vector_table,
 )
-from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.connection import Connection, Many, transaction
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.sqlite import SqliteDatabase
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.vectors import Answering, has_same_model
 
 _MOST_OWED: Final = 10  #: a hybrid search counts words alone if more than 1/10 is owed
@@ -470,7 +469,7 @@ RETURNING no
 
 
 class ChunksElsewhere(Protocol):
-    """Chunks that an index elsewhere has (``remote_debts.RemoteDebts``)."""
+    """Chunks that an index elsewhere has (``index.debts.RemoteDebts``)."""
 
     def note_chunks(self, connection: Connection, is_ending: Callable[[], bool]) -> bool:
         """Note the chunks of contents that were stored without an embedder; whether of all."""

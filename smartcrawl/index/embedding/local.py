@@ -14,8 +14,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from smartcrawl.index.embedding.ports import RefusedText, Vector
-from smartcrawl.index.embedding.tokenizing import keep_tokenizer_in_one_thread, tokenizable_text
+from smartcrawl.index.embedding.ports import (
+    RefusedText,
+    Vector,
+    keep_tokenizer_in_one_thread,
+    tokenizable_text,
+)
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.program import extra_installation
 

@@ -27,8 +27,12 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
-from smartcrawl.index.embedding.ports import RefusedText, Vector
-from smartcrawl.index.embedding.tokenizing import keep_tokenizer_in_one_thread, tokenizable_text
+from smartcrawl.index.embedding.ports import (
+    RefusedText,
+    Vector,
+    keep_tokenizer_in_one_thread,
+    tokenizable_text,
+)
 from smartcrawl.model.exceptions import EmbedderError, SettingError
 from smartcrawl.model.option_groups import MOST_DIMENSIONS
 from smartcrawl.model.program import extra_installation

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NewType, Protocol
+
+#: Characters of a text that count. A word of that length takes 0.02 s; chunks are far shorter.
+MOST_CHARACTERS: Final = 100_000
+
+
+def tokenizable_text(text: str) -> str:
+    """Return the part of a text that counts, without lone surrogates: tokenizers refuse them."""
+    return text[:MOST_CHARACTERS].encode("utf-8", "ignore").decode()
+
+
+def keep_tokenizer_in_one_thread() -> None:
+    """Let tokenizers that are loaded from now on start no threads; forked processes lose them."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # the package has no other switch
+
 
 PAUSE: Final = 60.0  #: seconds in which a server is asked nothing after it was away for too long
 #: ``dimension`` finite numbers as little-endian float32, of length (L2 norm) 1.

@@ -1,4 +1,6 @@
-"""Requests to an OpenAI-compatible vector store, and the kinds of their failure.
+"""Requests to an OpenAI-compatible vector store, the kinds of their failure, and their patience.
+
+Requests to an OpenAI-compatible vector store, and the kinds of their failure.
 
 Only an answer proves that a file is absent: 404, or 400 with "not found". A connection that fails,
 401, 403 and 5xx never do. A list counts only when it was read to its end.
@@ -11,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from sys import intern
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeVar
 
 import httpx2  # the HTTP client of the SDK
 import openai
@@ -38,7 +40,7 @@ from smartcrawl.index.vectorstore.ports import (
 )
 from smartcrawl.model.exceptions import PushError
 from smartcrawl.model.option_groups import VectorStoreOptions
-from smartcrawl.model.patience import AwayError
+from smartcrawl.model.patience import AwayError, Patience
 
 TIMEOUT: Final = 120.0  #: seconds without a byte of an answer
 _INTENT: Final = "smartcrawl_intent"  #: in the metadata of a store
@@ -267,3 +269,70 @@ def _listed(file: VectorStoreFile) -> ListedFile:
 
 def _uploaded(file: FileObject) -> UploadedFile:
     return UploadedFile(file.id, str(file.filename), int(file.bytes), int(file.created_at))
+
+
+_T = TypeVar("_T")
+
+
+def vector_store_patience(
+    options: VectorStoreOptions,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Patience:
+    """Return the patience for a store; an outage that takes too long is a PushError."""
+    host = options.destination
+
+    def spent(failure: AwayError, _: float) -> PushError:
+        return PushError(
+            f"{host} accepts no files now ({failure}); the next push continues from here"
+        )
+
+    return Patience(options.away, host, spent, clock=clock, sleep=sleep)
+
+
+class StoreAsking:
+    """Asks a store, one request after the other."""
+
+    def __init__(
+        self,
+        api: VectorStoreApi,
+        options: VectorStoreOptions,
+        *,
+        clock: Callable[[], float],
+        sleep: Callable[[float], object],
+        is_ending: Callable[[], bool],
+    ) -> None:
+        """``clock`` measures seconds, ``sleep`` waits for as many."""
+        self.api, self.options, self.clock = api, options, clock
+        self._is_ending = is_ending
+        self.patience = vector_store_patience(options, clock, sleep)
+
+    def ask(self, request: Callable[[], _T]) -> _T:
+        """Return the answer to a request that may be repeated.
+
+        Raises:
+            PushError: the server is away for too long, or the process ends.
+        """
+        self.check_ending()
+        return self.patience.ask(request)
+
+    def check_ending(self) -> None:
+        """Check that the push may go on.
+
+        Raises:
+            PushError: the process ends.
+        """
+        if self._is_ending():
+            raise PushError("the process is ending; the next push continues from here")
+
+    def found(self, file: str) -> ListedFile | None:
+        """Return a file of the store; None: it is not attached.
+
+        Raises:
+            AbsentError: the store is gone.
+        """
+        try:
+            return self.ask(lambda: self.api.attached(file))
+        except AbsentError:
+            self.ask(self.api.check_store)
+            return None

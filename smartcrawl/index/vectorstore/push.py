@@ -25,8 +25,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Final, NamedTuple
 
-from smartcrawl.index.vectorstore.api import AbsentError, RefusedError, VectorStoreApi
-from smartcrawl.index.vectorstore.asking import StoreAsking
+from smartcrawl.index.vectorstore.api import AbsentError, RefusedError, StoreAsking, VectorStoreApi
 from smartcrawl.index.vectorstore.ports import (
     HASH,
     FileStatus,

@@ -19,8 +19,7 @@ from smartcrawl.index.vectorstore.ports import (
     UploadedFile,
     vector_store_upload_id,
 )
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import Connection, Many, transaction
 
 _NOTE_STORE = """
 INSERT INTO vector_store (url, id) VALUES (?, ?) ON CONFLICT (url, id) DO NOTHING

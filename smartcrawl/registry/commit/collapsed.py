@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from smartcrawl.model.pages import Collapse
-from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.connection import Connection, Many, transaction
 from smartcrawl.registry.database.databases import DatabaseControl
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Fault, RunState, Word
 from smartcrawl.rules.shield import Waiting, edits_among_waiting, may_be_edits
 

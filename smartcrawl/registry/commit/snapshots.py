@@ -25,9 +25,8 @@ from smartcrawl.registry.commit.snapshot_store import (
     is_stored_snapshot_path,
     stored_snapshot_path,
 )
-from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.connection import Connection, Many, transaction
 from smartcrawl.registry.database.choices import store_choice_row, stored_choices
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Action, RunState
 from smartcrawl.sources.private_files import FILE, folder_like_its_parent
 

@@ -17,9 +17,8 @@ from typing import Any, Final
 import apsw
 
 from smartcrawl.model.exceptions import RegistryError, RegistryFullError
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, read_transaction, transaction
 from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase
-from smartcrawl.registry.database.transactions import read_transaction, transaction
 
 _EVERY: Final = "1 = 1"
 _OF_SOURCE: Final = "source = :no"

@@ -10,13 +10,12 @@ from typing import Any, Protocol, TypeVar
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.sqlite import (
     SqliteConnection,
     SqliteDatabase,
     apply_migrations,
 )
-from smartcrawl.registry.database.transactions import transaction
 
 _T = TypeVar("_T")
 

@@ -13,8 +13,8 @@ from typing import Any, Final, Self
 import psycopg
 
 from smartcrawl.model.exceptions import RunHeldError
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.session import ConnectionLostError, PostgresConnection
-from smartcrawl.registry.database.transactions import transaction
 
 logger = logging.getLogger(__name__)
 

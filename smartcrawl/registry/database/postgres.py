@@ -14,7 +14,7 @@ from psycopg import errors
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.heartbeat import EXPIRY, HeartbeatLease
 from smartcrawl.registry.database.migrations import (
     is_older_layout,
@@ -30,7 +30,6 @@ from smartcrawl.registry.database.session import (
     database_error_line,
     is_passing_database_error,
 )
-from smartcrawl.registry.database.transactions import transaction
 
 logger = logging.getLogger(__name__)
 

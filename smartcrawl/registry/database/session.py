@@ -22,8 +22,7 @@ from psycopg.pq import TransactionStatus
 
 from smartcrawl.model.exceptions import CommitsLostError
 from smartcrawl.model.patience import HURRY, Patience
-from smartcrawl.registry.connection import Many
-from smartcrawl.registry.database.transactions import READING, WRITING
+from smartcrawl.registry.connection import READING, WRITING, Many
 
 logger = logging.getLogger(__name__)
 

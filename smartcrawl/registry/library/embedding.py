@@ -1,11 +1,11 @@
-"""Registry data about the embedding of a library: failures, and stores of domains."""
+"""Registry data about the embedding of a library: failures, stores of domains, metadata."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import Connection, Many, transaction
 from smartcrawl.rules.model import RunState
 
 _FAILURES: Final = "SELECT no, facts, hash, error FROM embed_failure WHERE source = ?"
@@ -99,3 +99,46 @@ def end_domain_store_row(connection: Connection, domain: str, url: str) -> None:
     """Forget the making of a store: its id is in domain.json."""
     with transaction(connection):
         connection.execute(_WRITTEN, (domain, url))
+
+
+_ALL: Final = "SELECT entry FROM library_metadata WHERE domain = ? ORDER BY position"
+_KNOWN: Final = """
+SELECT openai_file_id FROM library_metadata WHERE domain = ? AND openai_file_id IN carray(?)
+"""
+_NOTE: Final = """
+INSERT INTO library_metadata (domain, position, openai_file_id, entry) VALUES (?, ?, ?, ?)
+ON CONFLICT (domain, position) DO UPDATE
+   SET openai_file_id = excluded.openai_file_id, entry = excluded.entry
+"""
+_CUT: Final = "DELETE FROM library_metadata WHERE domain = ? AND position >= ?"
+
+
+def metadata_note_rows(connection: Connection, domain: str) -> list[str]:
+    """Return the entries of a domain as JSON, in their order."""
+    rows: Any = connection.execute(_ALL, (domain,)).fetchall()
+    return [entry for (entry,) in rows]
+
+
+def noted_file_id_rows(connection: Connection, domain: str, ids: Collection[str]) -> set[str]:
+    """Return those of some ``openai_file_id`` that have an entry."""
+    rows: Any = connection.execute(_KNOWN, (domain, Many(sorted(ids)))).fetchall()
+    return {id_ for (id_,) in rows}
+
+
+def store_metadata_note_row(
+    connection: Connection, domain: str, entries: Sequence[tuple[str | None, str]]
+) -> None:
+    """Note the entries of a domain: each with its ``openai_file_id``, and as JSON.
+
+    Only those that differ from the noted ones are written.
+    """
+    with transaction(connection):
+        before = metadata_note_rows(connection, domain)
+        differing = [
+            (domain, position, id_, entry)
+            for position, (id_, entry) in enumerate(entries)
+            if position >= len(before) or before[position] != entry
+        ]
+        connection.executemany(_NOTE, differing)
+        if len(before) > len(entries):
+            connection.execute(_CUT, (domain, len(entries)))

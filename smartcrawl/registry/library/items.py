@@ -1,13 +1,28 @@
-"""Rows of the items of document libraries (table library_item)."""
+"""Rows of the items of document libraries, of their drives, and of what a listing lacks.
+
+The items that a library counts and its listing lacks, as its source stores them (R3-69).
+
+Rights trim the answers of a library, and not its count. The first difference is accepted. A greater
+one withholds the removals of its run, and is accepted with them.
+
+Drives as they were at a delta token (tables library_drive and library_drive_item).
+
+Names are stored as JSON: a library's may have NUL in it, which PostgreSQL does not take.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
 
 from smartcrawl.model.library import LibraryFile, LibraryRow
-from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.connection import Connection, Many, transaction
+from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.model import Word
+from smartcrawl.sources.sharepoint.access import DriveFile, DriveToken, DriveUpdate, Folder
 
 _COLUMNS: Final = ", ".join(f"i.{name}" for name in LibraryRow._fields)
 _ALL: Final = f"SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? ORDER BY i.no"
@@ -236,3 +251,153 @@ def failed_library_row_reasons(
 def delete_library_rows(connection: Connection, numbers: Sequence[int]) -> None:
     """Delete the rows of items whose files are removed."""
     connection.execute(_DELETE, (Many(numbers),))
+
+
+_LOOK: Final = "SELECT listing FROM source WHERE no = ?"
+_STORE_LISTING: Final = "UPDATE source SET listing = ? WHERE no = ?"
+_KEY: Final = "shortfall"
+
+
+TRIMMED: Final = "trimmed"  #: the first word of the note of a run
+
+
+def stored_trimmed_note(items: int) -> str:
+    """Return the note of a run that lacked items beyond those accepted.
+
+    >>> stored_trimmed_note(1)
+    'trimmed: the library counts 1 item more than it lists'
+    """
+    counted = "1 item" if items == 1 else f"{items:,} items"
+    return f"{TRIMMED}: the library counts {counted} more than it lists"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A number of lacking items that is accepted, and a greater one that is not."""
+
+    accepted: int
+    trimmed_run: int | None = None  #: run.no of the last run that found more
+    trimmed: int = 0  #: how many it found
+
+    @classmethod
+    def parsed(cls, text: str) -> Self:
+        """Return the stored one."""
+        stored: dict[str, Any] = json.loads(text)
+        return cls(stored[_KEY], stored.get("trimmed_run"), stored.get("trimmed", 0))
+
+    def stored(self) -> str:
+        """Return it as JSON."""
+        if self.trimmed_run is None:
+            return json.dumps({_KEY: self.accepted})
+        run = {"trimmed_run": self.trimmed_run, "trimmed": self.trimmed}
+        return json.dumps({_KEY: self.accepted} | run)
+
+
+def stored_library_shortfall(connection: Connection, source: int) -> Shortfall | None:
+    """Return the stored shortfall of a library; None: the source has none."""
+    text = connection.execute(_LOOK, (source,)).get
+    if text is None or _KEY not in json.loads(text):
+        return None
+    return Shortfall.parsed(text)
+
+
+def stored_trimmed_items(connection: Connection, source: int, run: int) -> int:
+    """Return how many items a run of a library lacked beyond those accepted; else 0."""
+    found = stored_library_shortfall(connection, source)
+    is_of_run = found is not None and found.trimmed_run == run
+    return found.trimmed if found is not None and is_of_run else 0
+
+
+def accept_library_shortfall_row(connection: Connection, source: int) -> None:
+    """Accept what the last trimmed run lacked, with its removals. The caller's transaction."""
+    found = stored_library_shortfall(connection, source)
+    if found is not None and found.trimmed_run is not None:
+        connection.execute(_STORE_LISTING, (Shortfall(found.trimmed).stored(), source))
+
+
+_DRIVE_COLUMNS: Final = ("source", *DriveFile._fields)
+_TOKEN: Final = f"""
+SELECT {", ".join(DriveToken._fields)} FROM library_drive d
+ WHERE source = ? AND items = (SELECT count(*) FROM library_drive_item i WHERE i.source = d.source)
+"""
+_FOLDERS: Final = """
+SELECT id, name, parent FROM library_drive_item WHERE source = ? AND listitem_id IS NULL
+"""
+_FILES: Final = f"""
+SELECT {", ".join(DriveFile._fields)} FROM library_drive_item
+ WHERE source = ? AND listitem_id IS NOT NULL ORDER BY listitem_id
+"""
+_FORGET: Final = "DELETE FROM library_drive WHERE source = ?"
+_FORGET_ITEMS: Final = "DELETE FROM library_drive_item WHERE source = ?"
+_DRIVE_DELETE: Final = "DELETE FROM library_drive_item WHERE source = ? AND id IN carray(?)"
+_DRIVE_STORE: Final = f"""
+INSERT INTO library_drive (source, {", ".join(DriveToken._fields)}, items)
+VALUES (?, ?, ?, ?, ?, ?, (SELECT count(*) FROM library_drive_item WHERE source = ?))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDrive:
+    """The drive of a source as the registry has it."""
+
+    token: DriveToken
+    _database: Database
+    _source: int  #: source.no
+    _looks: bool  #: whether it is read as of a dry run, without any write
+
+    def folders(self) -> dict[str, Folder]:
+        """Return the folders by id."""
+        with self._opened() as connection:
+            rows: Any = connection.execute(_FOLDERS, (self._source,)).fetchall()
+        return {id_: Folder(json.loads(name), parent) for id_, name, parent in rows}
+
+    def files(self) -> Iterator[DriveFile]:
+        """Yield the files, in order of their list item ids."""
+        with self._opened() as connection:
+            row: Any
+            for row in connection.execute(_FILES, (self._source,)):
+                file = DriveFile._make(row)
+                yield file._replace(name=json.loads(file.name))
+
+    @contextmanager
+    def _opened(self) -> Iterator[Connection]:
+        with self._database.translated("read"):
+            database = self._database
+            connection = database.look() if self._looks else database.connect(readonly=True)
+            try:
+                yield connection
+            finally:
+                connection.close(force=True)
+
+
+def stored_drive(
+    database: Database, connection: Connection, source: int, *, looks: bool = False
+) -> StoredDrive | None:
+    """Return the drive of a source; None: none is stored, or not all of its items are.
+
+    ``looks``: whether it is for a dry run, which writes nothing.
+    """
+    row: Any = connection.execute(_TOKEN, (source,)).fetchone()
+    return None if row is None else StoredDrive(DriveToken._make(row), database, source, looks)
+
+
+def store_library_drive_row(
+    connection: Connection, source: int, update: DriveUpdate | None
+) -> None:
+    """Store a token together with the items at it, in one transaction; None: forget the drive."""
+    with transaction(connection):
+        connection.execute(_FORGET, (source,))
+        if update is None or update.is_whole:
+            connection.execute(_FORGET_ITEMS, (source,))
+        if update is None:
+            return
+        folders = [
+            (source, id_, folder.parent, json.dumps(folder.name), None, None, None, None)
+            for id_, folder in update.folders.items()
+        ]
+        files = [(source, *file._replace(name=json.dumps(file.name))) for file in update.files]
+        replaced = [row[1] for row in (*folders, *files)]
+        if not update.is_whole:
+            connection.execute(_DRIVE_DELETE, (source, Many([*update.gone, *replaced])))
+        connection.fill("library_drive_item", _DRIVE_COLUMNS, [*folders, *files])
+        connection.execute(_DRIVE_STORE, (source, *update.token, source))

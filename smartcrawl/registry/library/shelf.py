@@ -16,9 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.library import LibraryFile, LibraryRow
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.databases import Database
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
     delete_library_rows,

@@ -11,7 +11,7 @@ from itertools import chain, groupby
 from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.library.shortfall import stored_trimmed_items
+from smartcrawl.registry.library.items import stored_trimmed_items
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.absence import (
     ANSWERING,

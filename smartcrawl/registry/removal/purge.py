@@ -20,8 +20,7 @@ from typing import Any, Final
 
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.file_urls import url_item_kind
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import Connection, Many, transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.library.items import library_records_at
 from smartcrawl.registry.pack import numbers_for_sql

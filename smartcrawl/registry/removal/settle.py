@@ -11,7 +11,7 @@ from smartcrawl.registry.commit.batch import settle_clone_rows
 from smartcrawl.registry.commit.visit import EVENT
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
-from smartcrawl.registry.library.shortfall import stored_trimmed_items, stored_trimmed_note
+from smartcrawl.registry.library.items import stored_trimmed_items, stored_trimmed_note
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.pages import row_leads_to_indexed_record
 from smartcrawl.registry.removal.candidates import (

@@ -27,7 +27,7 @@ from smartcrawl.registry.commit.snapshot_store import (
     stored_snapshot_path_aside,
 )
 from smartcrawl.registry.commit.snapshots import snapshot_store_number
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.integrity import database_problems, registry_tables
 from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,
@@ -39,7 +39,6 @@ from smartcrawl.registry.database.sqlite import (
     refuse_unusable_file,
     translated_sqlite_errors,
 )
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.repair.salvage import set_registry_aside
 from smartcrawl.sources.private_files import private_file, private_folder
 

@@ -22,7 +22,7 @@ import apsw
 from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.commit.snapshots import delete_mark_rows
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, read_transaction, transaction
 from smartcrawl.registry.database.integrity import (
     database_problems,
     lacking_schema_parts,
@@ -40,7 +40,6 @@ from smartcrawl.registry.database.sqlite import (
     refuse_unusable_file,
     translated_sqlite_errors,
 )
-from smartcrawl.registry.database.transactions import read_transaction, transaction
 from smartcrawl.registry.pack import unpack_stored_numbers
 from smartcrawl.registry.removal.tombstones import look_up_links_again
 from smartcrawl.rules.model import Standing, Status

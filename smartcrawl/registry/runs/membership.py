@@ -17,11 +17,10 @@ from hashlib import sha256
 from typing import Any, Final, Self
 
 from smartcrawl.model.exceptions import RunDiffersError
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.heartbeat import ALIVE, LOCK, TAKE, HeartbeatLease
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.run_orders import store_job_process_row
 from smartcrawl.registry.runs.runs import (
     LastRun,

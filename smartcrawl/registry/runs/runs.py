@@ -21,8 +21,7 @@ from smartcrawl.registry.commit.run_counts import (
     count_run_row_words,
     delete_run_host_rows,
 )
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.transactions import draw_sequence_numbers, transaction
+from smartcrawl.registry.connection import Connection, draw_sequence_numbers, transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.numbers import insert_run_row
 from smartcrawl.registry.pack import numbers_for_sql

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from smartcrawl.model.exceptions import CommitsLostError
-from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import last_sequence_number
+from smartcrawl.registry.connection import Connection, Many, last_sequence_number
 from smartcrawl.registry.runs.run_orders import run_order_row
 from smartcrawl.rules.model import RunOrder, RunState
 from smartcrawl.rules.run_orders import COMMITS_LOST

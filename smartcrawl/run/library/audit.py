@@ -38,8 +38,12 @@ from smartcrawl.run.library.comparison import (
     Pairs,
     Place,
 )
-from smartcrawl.run.library.embedded_items import EmbeddedItems
-from smartcrawl.run.library.embedding import LibraryEmbed, run_embed_errors, run_embedded_files
+from smartcrawl.run.library.embedding import (
+    EmbeddedItems,
+    LibraryEmbed,
+    run_embed_errors,
+    run_embedded_files,
+)
 from smartcrawl.run.library.maps import run_rows_of_vectorstore_map
 from smartcrawl.run.library.steps import LibraryStep
 from smartcrawl.run.library.store import (

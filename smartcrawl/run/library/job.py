@@ -15,7 +15,7 @@ from typing import Any, Final
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, DatabaseControl
-from smartcrawl.registry.library.job_rows import (
+from smartcrawl.registry.jobs import (
     CANCELLED,
     ENDED,
     PAUSED,

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.library.metadata_notes import (
+from smartcrawl.registry.library.embedding import (
     metadata_note_rows,
     noted_file_id_rows,
     store_metadata_note_row,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
 from smartcrawl.model.program import program_argument, program_name
-from smartcrawl.registry.library.shortfall import TRIMMED
+from smartcrawl.registry.library.items import TRIMMED
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.rules.run_orders import INTERRUPTED, ORDER_REASONS
 from smartcrawl.run.library.files import RunLibrary

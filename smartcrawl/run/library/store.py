@@ -98,8 +98,8 @@ def _made(domain: Domain, server: VectorStoreOptions, database: Database) -> str
         AbsentError,
         RefusedError,
         VectorStoreApi,
+        vector_store_patience,
     )
-    from smartcrawl.index.vectorstore.asking import vector_store_patience  # noqa: PLC0415
 
     name = domain.vector_store_name or domain.domain_id
     patience = vector_store_patience(server)
@@ -185,8 +185,8 @@ def run_domain_store_pages(store: VectorStoreOptions) -> Iterator[list[ListedFil
         AbsentError,
         RefusedError,
         VectorStoreApi,
+        vector_store_patience,
     )
-    from smartcrawl.index.vectorstore.asking import vector_store_patience  # noqa: PLC0415
     from smartcrawl.index.vectorstore.reading import vector_store_pages  # noqa: PLC0415
 
     patience = vector_store_patience(store)

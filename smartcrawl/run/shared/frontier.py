@@ -17,11 +17,10 @@ from smartcrawl.registry.runs.membership import Membership, Turn
 from smartcrawl.registry.runs.shared_reader import Reached, SharedReader
 from smartcrawl.registry.writer import Written
 from smartcrawl.rules.model import BEFORE_SEAL, PRIORITY, RunState
-from smartcrawl.run.frontier.memory import FrontierDepths
-from smartcrawl.run.frontier.redis.exchanges import Exchange, FrontierClaim, FrontierNumber
-from smartcrawl.run.frontier.redis.frontier import ClaimHeartbeat, RedisFrontier
-from smartcrawl.run.frontier.redis.hosts import SharedHosts
+from smartcrawl.run.frontier import FrontierDepths
 from smartcrawl.run.hosts import host_gate_slot
+from smartcrawl.run.shared.redis_frontier import ClaimHeartbeat, RedisFrontier, SharedHosts
+from smartcrawl.run.shared.scripts import Exchange, FrontierClaim, FrontierNumber
 
 logger = logging.getLogger(__name__)
 

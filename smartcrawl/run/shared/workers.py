@@ -17,10 +17,10 @@ from smartcrawl.model.exceptions import FrontierError, SettingError, SmartcrawlE
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.model.urls import url_host_key
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.choices import stored_registry_id
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.pages import RegistryReaders
 from smartcrawl.registry.registry import Registry
@@ -34,17 +34,16 @@ from smartcrawl.registry.writer import Written
 from smartcrawl.rules.http import MOST_REDIRECTS
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import Frontier, FrontierDepths
-from smartcrawl.run.frontier.redis.connection import connect_redis, redis_place
-from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
-from smartcrawl.run.frontier.redis.frontier import RedisFrontier
-from smartcrawl.run.frontier.redis.hosts import SharedHosts, SharedRobots
+from smartcrawl.run.frontier import Frontier, FrontierDepths
 from smartcrawl.run.hosts import ABSENT, HostGate, HostGateLimits, HostNotes, Turn, host_gate_slot
 from smartcrawl.run.links import DepthUpdates
 from smartcrawl.run.orders import Orders, run_closing_from_orders, run_policy_from_orders
 from smartcrawl.run.run import Run
 from smartcrawl.run.seeds import Seeds
+from smartcrawl.run.shared.connection import connect_redis, redis_place
 from smartcrawl.run.shared.frontier import OVER, HostAct, SharedFrontier
+from smartcrawl.run.shared.redis_frontier import RedisFrontier, SharedHosts, SharedRobots
+from smartcrawl.run.shared.scripts import FrontierClaim
 from smartcrawl.run.shortcomings import Shortcomings, merged_run_shortcomings
 from smartcrawl.run.workers import Load
 from smartcrawl.sources.base import Source

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import ConfigDict, Field
 
 from smartcrawl.rules.run_orders import JobAction, JobStatus
-from smartcrawl.server.answer import Answer, Time
+from smartcrawl.server.answers import Answer, Time
 from smartcrawl.server.jobs.store import RunStage
 
 EXAMPLE_JOB: Final = "job_0b5d9a6c1e2f3a48"

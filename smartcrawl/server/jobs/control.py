@@ -15,12 +15,12 @@ from pydantic import BaseModel, ConfigDict
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.run_orders import JobAction
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.queries import refuse_api_query
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB, Ordered
 from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs
 from smartcrawl.server.jobs.library_store import LibraryJobs, api_library_job_standing
 from smartcrawl.server.jobs.orders import JobOrders, Standing, api_job_standing
+from smartcrawl.server.queries import refuse_api_query
 from smartcrawl.sources.jobs import JobError
 
 WAIT: Final = 2.0  #: seconds for which an answer waits for the effect of an order

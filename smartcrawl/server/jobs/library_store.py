@@ -16,13 +16,7 @@ from typing import Any, Final, Self
 from smartcrawl.model.processes import exit_status_signal
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.library.job_rows import (
-    CANCELLED,
-    ENDED,
-    PAUSED,
-    LibraryJobEnd,
-    end_library_job_row,
-)
+from smartcrawl.registry.jobs import CANCELLED, ENDED, PAUSED, LibraryJobEnd, end_library_job_row
 from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, ProcessRows, Started
 from smartcrawl.registry.runs.run_orders import PREFIX, order_run_row
 from smartcrawl.rules.model import RunOrder

@@ -21,7 +21,6 @@ from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.run_orders import PREFIX
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.queries import Query, refuse_repeated_parameter
 from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from smartcrawl.server.jobs.clock import LoggedRun, api_job_run_logged, last_api_job_run_logged
@@ -29,6 +28,7 @@ from smartcrawl.server.jobs.declared import DeclaredNames
 from smartcrawl.server.jobs.library_store import LibraryJobs
 from smartcrawl.server.jobs.scrapyd import ScrapydClient
 from smartcrawl.server.jobs.store import JobStore, RunStage
+from smartcrawl.server.queries import Query, refuse_repeated_parameter
 
 PART: Final = 65_536  #: bytes of a log that are in memory at once
 _PAUSE: Final = 0.5  #: seconds between two looks at a log that has grown no further

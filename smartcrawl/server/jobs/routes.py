@@ -18,14 +18,8 @@ from smartcrawl.registry.runs.run_orders import PREFIX
 from smartcrawl.reports.tables import run_table_report
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.run_orders import JobStatus
+from smartcrawl.server.bodies import names_private_job_address
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.queries import (
-    Query,
-    WholeNumber,
-    json_response,
-    refuse_api_query,
-    refuse_repeated_parameter,
-)
 from smartcrawl.server.errors import api_invalid_input
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import (
@@ -45,7 +39,13 @@ from smartcrawl.server.jobs.library_store import (
 )
 from smartcrawl.server.jobs.orders import api_job_standing
 from smartcrawl.server.jobs.store import Job, JobProgress, JobStore
-from smartcrawl.server.private_addresses import names_private_job_address
+from smartcrawl.server.queries import (
+    Query,
+    WholeNumber,
+    json_response,
+    refuse_api_query,
+    refuse_repeated_parameter,
+)
 from smartcrawl.sources.fields import Between, JsonInteger
 from smartcrawl.sources.jobs import INVALID_INPUT, INVALID_URL, JobDefinition, JobError, JobSchedule
 

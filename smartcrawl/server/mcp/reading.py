@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
-from smartcrawl.index.hits import Hit, HitChunk, is_lost_hit
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode
 from smartcrawl.index.search import search_index
-from smartcrawl.index.searching import MOST_PROPOSED
+from smartcrawl.index.searching import MOST_PROPOSED, Hit, HitChunk, is_lost_hit
 from smartcrawl.model.exceptions import SearchQueryError, SmartcrawlError, UnknownNameError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options

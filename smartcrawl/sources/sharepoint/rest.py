@@ -26,8 +26,7 @@ from smartcrawl.sources.sharepoint.access import (
     sharepoint_site_path,
     sharepoint_words,
 )
-from smartcrawl.sources.sharepoint.asking import LibraryClient, PageWalk
-from smartcrawl.sources.sharepoint.listed import ClientListing
+from smartcrawl.sources.sharepoint.asking import ClientListing, LibraryClient, PageWalk
 from smartcrawl.sources.sharepoint.payloads import (
     PAGE_FIELDS,
     ListField,

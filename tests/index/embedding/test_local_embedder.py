@@ -16,8 +16,7 @@ from smartcrawl import settings
 from smartcrawl.index.embedding import local
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.local import LocalEmbedder
-from smartcrawl.index.embedding.ports import RefusedText
-from smartcrawl.index.embedding.tokenizing import MOST_CHARACTERS
+from smartcrawl.index.embedding.ports import MOST_CHARACTERS, RefusedText
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.option_groups import EmbedderOptions
 from tests.choices import options

@@ -9,7 +9,7 @@ import pytest
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, registry_database
-from smartcrawl.registry.library.drive import StoredDrive, store_library_drive_row, stored_drive
+from smartcrawl.registry.library.items import StoredDrive, store_library_drive_row, stored_drive
 from smartcrawl.sources.sharepoint.access import DriveFile, DriveToken, DriveUpdate, Folder
 
 SOURCE, OTHER = 7, 8

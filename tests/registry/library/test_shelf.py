@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.model.library import LibraryFile, LibraryItem
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
     ProcessedRow,

@@ -9,8 +9,8 @@ import httpx
 from starlette.types import ASGIApp
 
 from smartcrawl.model.urls import url_host_key
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.http import iso_last_modified
 from tests.registry.build import begin_registry
 from tests.server.api_client import application, ask

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from smartcrawl.server.data.answers import Document, Documents
+from smartcrawl.server.answers import Document, Documents
 from tests.registry.build import with_iso_times
 from tests.server.api_client import application, ask, error_of
 from tests.server.data.library import NOW, Library

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.model.option_groups import ElasticsearchTarget
-from smartcrawl.server.data.answers import Hits
+from smartcrawl.server.answers import Hits
 from tests import servers
 from tests.crawls.commands import Crawl
 from tests.server.api_client import error_of

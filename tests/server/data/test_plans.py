@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from smartcrawl.server.data.documents import COUNT, DOCUMENT, LATEST, PAGE, Filters
+from smartcrawl.server.documents import COUNT, DOCUMENT, LATEST, PAGE, Filters
 from tests.server.data.library import NOW, Library
 
 BASE = "https://{}.example.com/{}"

@@ -11,7 +11,7 @@ import pytest
 from smartcrawl.model.urls import url_hash
 from smartcrawl.registry.items import stored_row_of_documents_source
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
-from smartcrawl.server.data.answers import FrontierStats, PostedCounts
+from smartcrawl.server.answers import FrontierStats, PostedCounts
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs import JobDefinition
 from tests.server.api_client import ask, error_of

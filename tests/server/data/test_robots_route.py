@@ -15,7 +15,7 @@ import pytest
 
 from smartcrawl.extract.robots_txt import MOST_RULES, robots_txt_groups
 from smartcrawl.server import robots
-from smartcrawl.server.data.answers import Robots
+from smartcrawl.server.answers import Robots
 from tests.certificates import certificate, made, written
 from tests.server.api_client import ask, error_of
 from tests.server.data.library import NOW, Library

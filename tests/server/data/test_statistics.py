@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from smartcrawl.server.data import frontier_stats, search
-from smartcrawl.server.data.answers import FrontierStats, SearchStatus
-from smartcrawl.server.data.frontier_stats import MOST_HOSTS
+from smartcrawl.server import frontier, search
+from smartcrawl.server.answers import FrontierStats, SearchStatus
+from smartcrawl.server.frontier import MOST_HOSTS
 from tests.server.api_client import error_of
 from tests.server.data.library import NOW, Library
 
@@ -25,7 +25,7 @@ def test_statistics_are_counted_beside_the_event_loop(
     library: Library, monkeypatch: pytest.MonkeyPatch, path: str, work: str
 ):
     threads: list[threading.Thread] = []
-    module = frontier_stats if path == FRONTIER else search
+    module = frontier if path == FRONTIER else search
     count = getattr(module, work)
 
     def noted(*given: object) -> object:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from smartcrawl.model.urls import url_digest, url_item_id
-from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.connection import transaction
 from tests.registry.spare import Spare
 from tests.server.api_client import ask
 from tests.server.data.library import Library

@@ -11,8 +11,8 @@ from threading import Thread
 import pytest
 
 from smartcrawl.model.processes import Process
-from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.server.items.due_runs import BUSY_AGAIN, DueRuns, post_due_run
+from smartcrawl.registry.connection import transaction
+from smartcrawl.server.items import BUSY_AGAIN, DueRuns, post_due_run
 from smartcrawl.server.jobs.runner import SILENCE, CrawlProgram, LocalCrawls, Runner
 from tests.server.data.library import NOW
 from tests.server.fake_crawls import FakeProcess, FakeSystem, claim, dead_server, fake_program

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from smartcrawl.model.urls import url_digest, url_item_id
-from smartcrawl.server.data.answers import AddedItem, QueuedItems, ReindexedItem
+from smartcrawl.server.answers import AddedItem, QueuedItems, ReindexedItem
 from tests.server.api_client import application, ask, error_of
 from tests.server.data.library import NOW
 from tests.server.items.conftest import ADD, KNOWN, REBUILD, REINDEX, Desk, item_id

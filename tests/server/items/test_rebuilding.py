@@ -2,8 +2,8 @@
 
 import pytest
 
-from smartcrawl.server.items import orders
-from smartcrawl.server.items.orders import Rebuilding
+from smartcrawl.server import items
+from smartcrawl.server.items import Rebuilding
 from tests.server.data.library import NOW
 from tests.server.items.conftest import REBUILD, Desk
 
@@ -56,7 +56,7 @@ def test_with_force_stored_pages_are_indexed_anew(desk: Desk):
 def test_it_is_done_in_steps_that_another_server_goes_on_with(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(orders, "STEP", 2)
+    monkeypatch.setattr(items, "STEP", 2)
     fill(desk)
     desk.put_all([(f"https://docs.example.com/{n}", NOW) for n in range(20)], next_visit=LATER)
     desk.order(REBUILD, force=True)

@@ -9,10 +9,9 @@ from threading import Event, Thread
 import httpx
 import pytest
 
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.library.job_rows import (
+from smartcrawl.registry.jobs import (
     LibraryJobEnd,
     begin_library_job_row,
     end_library_job_row,

@@ -3,8 +3,8 @@
 import pytest
 
 from smartcrawl.model.processes import Process
-from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.library.job_rows import begin_library_job_row
+from smartcrawl.registry.connection import transaction
+from smartcrawl.registry.jobs import begin_library_job_row
 from smartcrawl.rules.run_orders import JobAction
 from smartcrawl.server.jobs.library_store import LibraryChoices, LibraryJobs, LibraryWork
 from smartcrawl.server.jobs.runner import SILENCE, CrawlProgram

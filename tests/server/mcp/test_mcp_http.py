@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.server.jobs.runner import CrawlProgram
 from smartcrawl.server.keys import Scope, make_api_key
 from smartcrawl.server.mcp.app import create_mcp_app

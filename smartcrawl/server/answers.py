@@ -1,4 +1,12 @@
-"""The answers of the routes that read data, as the OpenAPI describes them.
+"""The answers of the routes, as the OpenAPI describes them; their base and their times.
+
+The base of all answers of the API, and their times, as the OpenAPI describes them.
+
+Routes build their answers without these models, and tests compare both: so a model refuses keys
+that it does not have. A client must not, because a version may add keys. The description therefore
+permits them.
+
+The answers of the routes that read data, as the OpenAPI describes them.
 
 The routes build them without these models: to validate and encode a page of rows takes FastAPI ten
 times as long as ``json``. Tests compare both.
@@ -6,11 +14,24 @@ times as long as ``json``. Tests compare both.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from smartcrawl.server.answer import Answer, Time
+
+def _with_further_keys(schema: dict[str, Any]) -> None:
+    schema.pop("additionalProperties", None)
+
+
+class Answer(BaseModel):
+    """An answer: it has all of its keys, and no other one."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra=_with_further_keys)
+
+
+#: A time in UTC, as in ``2024-01-20T10:00:00Z``.
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+
 
 EXAMPLE_HASH: Final = "2bfc49fca0d1d05849628f89fa0faa70b056aeade1c47a5a062da30eafe5421d"
 

@@ -1,5 +1,10 @@
 """Orders for single pages and for all of them (E-13 to E-15; R0-51 to R0-56, R0-67, R0-68).
 
+Ordered runs of the due pages of a source: at most one waits for each (ADR 61).
+
+A run that died leaves its pages due, so that it is begun anew instead of resumed. Any number of
+servers may call all of this at once.
+
 The order to visit all pages again, carried out in short transactions (R0-53, R0-68).
 
 A server that dies leaves the place that it reached, and the next one goes on there.
@@ -9,13 +14,26 @@ Each order is part of the transaction of its caller, and has a run of what is du
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
-from smartcrawl.model.urls import normalize_url, url_digest, url_host_key, url_item_id
+from smartcrawl.model.processes import exit_status_signal
+from smartcrawl.model.urls import (
+    MAX_URL_LENGTH,
+    normalize_url,
+    url_digest,
+    url_digests_of_id,
+    url_host_key,
+    url_item_id,
+)
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, DatabaseControl
 from smartcrawl.registry.items import (
@@ -32,16 +50,129 @@ from smartcrawl.registry.items import (
 )
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.names import stored_source_names
+from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, Started
 from smartcrawl.registry.recomputing import order_recomputing_row
-from smartcrawl.reports.sources_today import reported_address_holders
+from smartcrawl.reports.today import reported_address_holders
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.model import Status
-from smartcrawl.server.items.due_runs import post_due_run
-from smartcrawl.server.private_addresses import names_private_job_address
+from smartcrawl.rules.run_orders import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
+from smartcrawl.server.answers import AddedItem, QueuedItems, ReindexedItem
+from smartcrawl.server.bodies import names_private_job_address
+from smartcrawl.server.context import Context
+from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
+from smartcrawl.server.jobs.runner import CrawlProgram, Exited, Kind, Work
+from smartcrawl.server.queries import refuse_api_query
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.jobs import CONFLICT, INVALID_URL, NOT_FOUND, JobError
+from smartcrawl.sources.jobs import CONFLICT, INVALID_URL, NOT_FOUND, JobError, declared_job_address
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.scope import SiteScope
+
+logger = logging.getLogger(__name__)
+
+
+BUSY_AGAIN: Final = 5  #: seconds until a run whose source was busy tries again
+#: It locks the row that waits, so that a claim comes after all that its order wrote.
+_ORDER_RUN: Final = """
+INSERT INTO due_run (source, at) VALUES (?, ?)
+ON CONFLICT (source) DO UPDATE SET at = min(due_run.at, excluded.at)
+"""
+_IS_ORDERED: Final = "SELECT 1 FROM due_run WHERE source = ?"
+
+
+def post_due_run(connection: Connection, source: str, now: int) -> None:
+    """Order a run of the due pages of a source, unless one waits. The caller's transaction."""
+    connection.execute(_ORDER_RUN, (source, now))
+
+
+@dataclass(frozen=True, slots=True)
+class DueRun(Work):
+    """An ordered run that a server has begun, by the name of its source."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
+        return f"the ordered run of {self.name}"
+
+    @property
+    def log(self) -> str:
+        """The name of the log that all ordered runs of its source share."""
+        return f"due-{self.name}.log"
+
+    def words(self, program: CrawlProgram) -> list[str]:
+        """Return the command of what is due of its source."""
+        return [*program.due, f"--source={self.name}"]
+
+
+class DueRuns(Kind[DueRun]):
+    """The ordered runs.
+
+    One waits while all pages are being marked, while its source is being crawled, while its job is
+    paused or begins, and for older jobs.
+    """
+
+    kind = ProcessKind.DUE
+    WAITING = """
+SELECT d.source, d.source FROM due_run d LEFT JOIN process b ON b.kind = 'due' AND b.id = d.source
+ WHERE d.at <= :now AND b.server IS NULL AND NOT EXISTS (SELECT 1 FROM rebuild)
+   AND NOT EXISTS (SELECT 1 FROM job j WHERE j.name = d.source AND j.deleted_at IS NULL
+                      AND j.status = 'paused')
+   AND NOT EXISTS (SELECT 1 FROM job_run k JOIN job j ON j.no = k.job
+                     LEFT JOIN process p ON p.kind = 'crawl' AND p.id = k.id
+                    WHERE k.state IN ('waiting', 'running') AND j.deleted_at IS NULL
+                      AND (j.name = d.source AND p.server IS NOT NULL
+                           OR p.server IS NULL AND k.fired_at < d.at
+                              AND j.status IN ('created', 'scheduled', 'running')))
+ ORDER BY d.at, d.no
+"""
+    LOCK = "DELETE FROM due_run WHERE source = ?"
+    BEGUN = f"""
+SELECT p.id, {PROCESS_COLUMNS} FROM process p
+ WHERE p.kind = 'due' AND p.server IS NOT NULL AND p.id = coalesce(:id, p.id) ORDER BY p.id
+"""
+
+    def of(self, row: Sequence[Any]) -> DueRun:
+        """Return the run of a row."""
+        return DueRun(row[0], row[0], Started.of(row[1:]))
+
+    def exited(self, work: DueRun, exited: Exited, log: str, now: int) -> None:
+        """Record the exit of a process."""
+        status = exited.status
+        if status == EXIT_SOURCE_BUSY:
+            self._again(work, now + BUSY_AGAIN, is_new=True)
+        elif status < 0:
+            self.died(work, f"its process was ended by {exit_status_signal(status)}", now)
+        elif status in (EXIT_COMPLETE, EXIT_INCOMPLETE):
+            self.control.write(lambda: self.rows.forget(work.id))
+            logger.info("%s ended: exit status %d", work.label, status)
+        else:
+            self.end(work, status, now, f"exit status {status}: see {log}")
+
+    def died(self, work: DueRun, why: str, now: int) -> bool:
+        """Let it wait again, once."""
+        if work.is_spent:
+            self.end(work, None, now, why)
+        else:
+            logger.warning("%s begins again: %s", work.label, why)
+            self._again(work, now, is_new=False)
+        return False
+
+    def end(self, work: DueRun, status: int | None, now: int, *reasons: str) -> None:
+        """Forget a run that failed: its pages stay due."""
+        self.control.write(lambda: self.rows.forget(work.id))
+        logger.error("%s failed: %s", work.label, "; ".join(reasons))
+
+    def _again(self, work: DueRun, at: int, *, is_new: bool) -> None:
+        """Let a run wait until ``at`` at least; with another that waits it is one, and new."""
+
+        def again() -> None:
+            if is_new or self._connection.execute(_IS_ORDERED, (work.id,)).get is not None:
+                self.rows.forget(work.id)
+            else:
+                self.rows.release(work.id)
+            post_due_run(self._connection, work.name, at)
+
+        self.control.write(again)
+
 
 STEP: Final = 2_000  #: records of a transaction
 _STEPS: Final = 5  #: of a tick, so that jobs are not delayed
@@ -277,3 +408,142 @@ class ItemOrders:
 
 def _is_ours(documents: Source | None) -> bool:
     return documents is None or documents.kind == DOCUMENTS.name
+
+
+_URL: Final = "https://docs.example.com/guide"
+_Work = Callable[[ItemOrders], dict[str, Any]]
+
+
+def _address(text: str) -> str:
+    """Return an address, which may be that of a file; messages do not repeat it."""
+    known = normalize_url(text)
+    if not known.startswith(("http://", "https://")) and url_item_kind(known) == "file":
+        return text
+    return declared_job_address(text)
+
+
+def _id(text: str) -> str:
+    if url_digests_of_id(text) is None:
+        raise ValueError("must be one of the registry, such as url_k7gxn3…")
+    return text
+
+
+def _true(value: bool) -> bool:
+    if not value:
+        raise ValueError("must be true")
+    return value
+
+
+def _order(**example: Any) -> ConfigDict:
+    return ConfigDict(strict=True, extra="forbid", json_schema_extra={"examples": [example]})
+
+
+class AddOrder(BaseModel):
+    """An address to add."""
+
+    model_config = _order(url=_URL, force=False)
+
+    url: Annotated[str, AfterValidator(_address)] = Field(
+        max_length=4 * MAX_URL_LENGTH, examples=[_URL]
+    )
+    force: bool = Field(default=False, description="Whether to index it anew if it is known")
+
+
+class RebuildOrder(BaseModel):
+    """Whether all pages are only visited again, or also indexed anew."""
+
+    model_config = _order(force=True)
+
+    force: bool = False
+
+
+class ReindexOrder(BaseModel):
+    """An item to index anew."""
+
+    model_config = _order(source=_URL, force=True)
+
+    id: Annotated[str, AfterValidator(_id)] | None = Field(
+        default=None, max_length=255, description="As url_k7gxn3…"
+    )
+    source: Annotated[str, AfterValidator(_address)] | None = Field(
+        default=None, max_length=4 * MAX_URL_LENGTH, description="Its address", examples=[_URL]
+    )
+    force: Annotated[bool, AfterValidator(_true)] = Field(examples=[True])
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.id is None) == (self.source is None):
+            raise ValueError("exactly one of id and source must be given")
+        return self
+
+
+class _Orders:
+    """Carries out the orders of requests, each key once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._once = Once(context)
+
+    async def answer(self, request: Request, order: _Work) -> Response:
+        """Answer with the result of an order."""
+
+        def work(connection: Connection) -> Reply:
+            now = int(self._context.clock())
+            return Reply.of(202, order(ItemOrders(connection, self._context.options, now)))
+
+        return await self._once.answer(request, work)
+
+
+def _span(order: ReindexOrder, context: Context) -> tuple[bytes, bytes]:
+    """Return the ids (32 bytes) between which those of an order are."""
+    if order.source is not None:
+        key = url_digest(normalize_url(order.source, context.options.trackers))
+        return key, key
+    span = url_digests_of_id(order.id or "")
+    assert span is not None, "the id was checked"
+    return span
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the routes of orders."""
+    orders = _Orders(context)
+
+    @router.post(
+        "/AddUrlDocument",
+        tags=["items"],
+        summary="Add an address; a run of what is due of its source follows",
+        status_code=202,
+        response_model=AddedItem,
+        responses={409: {}, 422: {}},
+        dependencies=[Depends(refuse_api_query)],
+        openapi_extra={"parameters": [KEY_PARAMETER]},
+    )
+    async def add_url_document(request: Request, order: AddOrder) -> Response:
+        return await orders.answer(request, lambda items: items.add(order.url, force=order.force))
+
+    @router.post(
+        "/ReindexItem",
+        tags=["items"],
+        summary="Index an item anew; a run of what is due of its source follows",
+        status_code=202,
+        response_model=ReindexedItem,
+        responses={404: {}, 409: {}, 422: {}},
+        dependencies=[Depends(refuse_api_query)],
+        openapi_extra={"parameters": [KEY_PARAMETER]},
+    )
+    async def reindex_item(request: Request, order: ReindexOrder) -> Response:
+        span, field = _span(order, context), "id" if order.source is None else "source"
+        return await orders.answer(request, lambda items: items.reindex(*span, field))
+
+    @router.post(
+        "/RebuildIndex",
+        tags=["items"],
+        summary="Visit all pages again, or index them anew; runs of all sources follow",
+        status_code=202,
+        response_model=QueuedItems,
+        responses={422: {}},
+        dependencies=[Depends(refuse_api_query)],
+        openapi_extra={"parameters": [KEY_PARAMETER]},
+    )
+    async def rebuild_index(request: Request, order: RebuildOrder) -> Response:
+        return await orders.answer(request, lambda items: items.rebuild(force=order.force))

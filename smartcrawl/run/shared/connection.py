@@ -14,7 +14,7 @@ from redis.retry import Retry
 from scrapy_redis.connection import get_redis
 
 from smartcrawl.model.exceptions import FrontierError, SettingError
-from smartcrawl.run.frontier.redis.scripts import redis_failure
+from smartcrawl.run.shared.scripts import redis_failure
 
 LEAST_VERSION: Final = (6, 2)
 _PATIENCE: Final = 5.0  #: seconds to wait for an answer; scripts take milliseconds

@@ -29,9 +29,10 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.reports.status import status_report
+from smartcrawl.server.answers import Hits, SearchStatus
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.answers import Hits, SearchStatus
-from smartcrawl.server.data.queries import (
+from smartcrawl.server.errors import api_invalid_input
+from smartcrawl.server.queries import (
     KeptAnswers,
     Query,
     WholeNumber,
@@ -39,7 +40,6 @@ from smartcrawl.server.data.queries import (
     refuse_api_query,
     refuse_repeated_parameter,
 )
-from smartcrawl.server.errors import api_invalid_input
 
 _LONGEST: Final = 4_096  #: characters of a query
 _MARKS: Final = ("<em>", "</em>")

@@ -21,9 +21,11 @@ from pydantic import Field
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
+from smartcrawl.server.answers import EXAMPLE_HASH, Document, Documents
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.answers import EXAMPLE_HASH, Document, Documents
-from smartcrawl.server.data.queries import (
+from smartcrawl.server.direct import DirectRoute
+from smartcrawl.server.errors import api_invalid_input, api_not_found
+from smartcrawl.server.queries import (
     CURSOR_PATTERN,
     TIME_PATTERN,
     Cursors,
@@ -39,8 +41,6 @@ from smartcrawl.server.data.queries import (
     last_second_of_parameter,
     read_api_query,
 )
-from smartcrawl.server.direct import DirectRoute
-from smartcrawl.server.errors import api_invalid_input, api_not_found
 
 LATEST: Final = 1 << 40  #: Unix seconds; later than any visit
 #: The condition of the view, and of both indexes: it stands there in the same words.
