@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedded.vectors import (
     OwedText,
@@ -56,31 +56,6 @@ class PaidDebts:
     error: EmbedderError | None = None  #: why some are owed
 
 
-class DebtsElsewhere(Protocol):
-    """Debts of chunks that an index elsewhere has."""
-
-    def note_chunks(self, connection: Connection, is_ending: Callable[[], bool]) -> bool:
-        """Note the chunks of contents that were stored without an embedder; whether of all."""
-
-    def owed_texts(
-        self, connection: Connection, embedder: int, sources: Sequence[str], most: int
-    ) -> Iterator[list[OwedText]]:
-        """Yield chunks without a vector, as ``vectors.index_texts_to_embed`` does."""
-
-    def write(self, connection: Connection, sources: Sequence[str], now: int) -> None:
-        """Write the pages whose documents lack vectors that the registry has.
-
-        Raises:
-            SinkError: the index takes nothing any more.
-        """
-
-    def lacking(self, connection: Connection, sources: Sequence[str] = ()) -> list[int]:
-        """Return the pages whose documents lack vectors, or have too many."""
-
-    def searched(self, connection: Connection) -> int | None:
-        """Return the embedder whose vectors the documents have, or None."""
-
-
 def pay_embedded_index_debts(
     connection: Connection,
     embedder: Embedder,
@@ -91,7 +66,7 @@ def pay_embedded_index_debts(
     report: Callable[[int], None],
     is_ending: Callable[[], bool] = lambda: False,
     is_off: bool = False,
-    elsewhere: DebtsElsewhere | None = None,
+    elsewhere: RemoteDebts | None = None,
     unanswered: Collection[bytes] = (),
     refused_too: bool = False,
 ) -> PaidDebts:
@@ -214,7 +189,7 @@ class _Cut(NamedTuple):
 
 
 class RemoteDebts:
-    """The debts of a registry whose index is elsewhere (``debts.DebtsElsewhere``).
+    """The debts of a registry whose index is elsewhere.
 
     The caller has the leases of the sources whose pages are written, or is their run.
     """
