@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from smartcrawl.model.exceptions import RunPausedError
 from smartcrawl.model.urls import is_same_url_place
@@ -310,26 +310,6 @@ SELECT no, state, forced, started_at, cut, due, job, requested, requested_at FRO
 _RUN_OF_JOB: Final = "SELECT run FROM job_run WHERE id = ?"
 
 
-class Request(Protocol):
-    """The run that a process asks for (runs.RunRequest)."""
-
-    @property
-    def source(self) -> str:
-        """Name of the source."""
-
-    @property
-    def resume(self) -> bool:
-        """Whether the last run may go on."""
-
-    @property
-    def job(self) -> str | None:
-        """Name that all workers of one run are given."""
-
-    @property
-    def job_run(self) -> str | None:
-        """Id of the job's run that asks for it (job_run.id)."""
-
-
 @dataclass(frozen=True, slots=True)
 class LastRun:
     """The last run of a source, before another process begins."""
@@ -364,7 +344,7 @@ class LastRun:
         )
 
     def beginning(
-        self, connection: Connection, request: Request, *, at_work: bool
+        self, connection: Connection, request: RunRequest, *, at_work: bool
     ) -> Beginning | None:
         """Return the beginning that this run leaves to a process; None: it may open or resume one.
 
@@ -384,7 +364,7 @@ class LastRun:
             raise RunPausedError(request.source, self.no, at.isoformat(timespec="seconds"))
         return found
 
-    def _is_swept_for_job(self, connection: Connection, request: Request) -> bool:
+    def _is_swept_for_job(self, connection: Connection, request: RunRequest) -> bool:
         """Whether a process is to go on with a job's run that needed no more than its sweep.
 
         The caller has swept it: there is no work left, and no page is asked again.
