@@ -375,36 +375,6 @@ class Claims:
 OVER: Final = (RunState.SWEPT, RunState.CANCELLED, RunState.INTERRUPTED)
 
 
-class DeskWorker(Protocol):
-    """The event loop's side of the frontier; its functions are called by ``call``."""
-
-    claims: Claims
-    priorities: dict[int, int]
-    turn: Turn | None
-    again: bool
-    spent: bool
-    sealed: bool
-    moves: int
-    closed: bool
-    cut_off: bool
-    call: Callable[[Callable[[], None]], None]  #: calls a function in the loop's thread
-    hungry: Callable[[], None]
-    failed: Callable[[SmartcrawlError], None]
-
-    @property
-    def sends(self) -> bool:
-        """Whether messages for Redis were not sent yet."""
-
-    def take(self, claims: Sequence[FrontierClaim]) -> None:
-        """Take new claims."""
-
-    def rest(self, moves: int, turn: Turn, *, sealed: bool) -> None:
-        """Take the registry's decision about which worker ends the run."""
-
-    def found_over(self) -> None:
-        """Take the end of the run."""
-
-
 class RegistryDesk:
     """Compares Redis with the registry, in the courier's thread.
 
@@ -415,7 +385,7 @@ class RegistryDesk:
 
     def __init__(
         self,
-        worker: DeskWorker,
+        worker: SharedFrontier,
         redis: RedisFrontier,
         membership: Membership,
         reader: SharedReader,
