@@ -1,9 +1,8 @@
 """Debts: chunks without a vector, embedded out of the registry without a request to any source.
 
-Debts of chunks in an index elsewhere: their texts come out of stored documents (ADR 76).
-
-A page whose document has other vectors than the registry is written again, so that a chunk and its
-vector change together.
+Texts of chunks in an index elsewhere come out of stored documents (ADR 76). A page whose document
+has other vectors than the registry is written again, so that a chunk and its vector change
+together.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """A search, in the steps that all indexes share, and the pages that it finds (ADR 48).
 
-A search, in the steps that all indexes share (ADR 48).
-
-Words of the index that a misspelt word may stand for.
-
-The index is asked for all words that one error makes of it; its own texts show which of them exist.
-
 An index proposes pages that have the words of a query, and pages near to it in meaning; ``ranking``
-sorts them. Before that the words are corrected, and less is required while no page is found.
+sorts them. Before that the words are corrected, and less is required while no page is found. For a
+misspelt word the index is asked for all words that one error makes of it; its own texts show which
+of them exist.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The sources that are in the registry, not in sources.toml: jobs, and single pages.
 
-The row of a library's job, as its process reads and writes it (ADR 87).
-
-The process records its own end, so that it is true if the server that started it died.
+The process of a library's job records its own end in the job's row (ADR 87), so that it is true if
+the server that started it died.
 """
 
 from __future__ import annotations

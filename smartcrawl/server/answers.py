@@ -1,15 +1,11 @@
 """The answers of the routes, as the OpenAPI describes them; their base and their times.
 
-The base of all answers of the API, and their times, as the OpenAPI describes them.
-
 Routes build their answers without these models, and tests compare both: so a model refuses keys
 that it does not have. A client must not, because a version may add keys. The description therefore
 permits them.
 
-The answers of the routes that read data, as the OpenAPI describes them.
-
-The routes build them without these models: to validate and encode a page of rows takes FastAPI ten
-times as long as ``json``. Tests compare both.
+The routes that read data do not even check with them: to validate and encode a page of rows takes
+FastAPI ten times as long as ``json``. Tests compare both.
 """
 
 from __future__ import annotations

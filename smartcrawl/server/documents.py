@@ -1,7 +1,5 @@
 """Crawled documents: one by its id, and lists of them (E-10, E-11; R2-37 to R2-39).
 
-Documents as the API reads them: by id, or in the order of their visits (R2-37, R2-38, R2-51).
-
 They are the rows of the view ``crawled_documents``, but for those that were never visited. The view
 computes its ids, so it is of no use to find one: it takes 430 ms among 1,000,000 records.
 """

@@ -1,17 +1,12 @@
 """Addresses that wait: posted, asked by the next run of their source, and counted (E-08, E-09).
 
-Addresses over HTTP: posted, they are asked by the next run of their source (E-08; R2-33).
+A body that posts addresses is read strictly (R2-33, R2-35). No message repeats an address, because
+it may contain a secret: its position names it.
 
-The body of a request that posts addresses, read strictly (R2-33, R2-35).
-
-No message repeats an address, because it may contain a secret: its position names it.
-
-Statistics of the frontier: the addresses that wait for a visit (E-09, R2-36).
-
-These are the addresses that a crawl of their source asks: all but those that are gone, and those
-that its last complete run did not reach. They are ready when their visit is due, or the open run
-has reached them, and their host may be asked; the others are delayed. Addresses that were posted
-since the last run of their source are ready as well.
+The statistics (R2-36) count the addresses that a crawl of their source asks: all but those that are
+gone, and those that its last complete run did not reach. They are ready when their visit is due, or
+the open run has reached them, and their host may be asked; the others are delayed. Addresses that
+were posted since the last run of their source are ready as well.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Orders for single pages and for all of them (E-13 to E-15; R0-51 to R0-56, R0-67, R0-68).
 
-Ordered runs of the due pages of a source: at most one waits for each (ADR 61).
+At most one ordered run of due pages waits for each source (ADR 61). A run that died leaves its
+pages due, so that it is begun anew instead of resumed. Any number of servers may call all of this
+at once.
 
-A run that died leaves its pages due, so that it is begun anew instead of resumed. Any number of
-servers may call all of this at once.
-
-The order to visit all pages again, carried out in short transactions (R0-53, R0-68).
-
-A server that dies leaves the place that it reached, and the next one goes on there.
+The order to visit all pages again is carried out in short transactions. A server that dies leaves
+the place that it reached, and the next one goes on there.
 
 Each order is part of the transaction of its caller, and has a run of what is due follow it.
 """

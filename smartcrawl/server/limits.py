@@ -1,7 +1,5 @@
 """Limits of requests a minute, by class, and the headers that report them (R2-06 to R2-08).
 
-Limits of requests a minute, and the headers that report them (R2-06 to R2-08).
-
 A client is its API key, else its address. Minutes are those of the clock. Several servers count
 together in Redis; one alone counts in its own memory. What is no HTTP request reaches no layer
 (``smartcrawl/server/running.py``), and counts in the memory of its process alone.

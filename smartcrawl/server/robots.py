@@ -1,9 +1,7 @@
 """The robots.txt of a host over HTTP: as a crawl stored it, else asked for now (E-12; R2-40).
 
-The robots.txt of a host, asked for now within limits of time and size (R2-40).
-
-Public addresses are asked only, unless ALLOW_NETWORKS allows others. All work is on the event loop
-and never blocks it.
+The download has limits of time and size. Public addresses are asked only, unless ALLOW_NETWORKS
+allows others. All work is on the event loop and never blocks it.
 """
 
 from __future__ import annotations

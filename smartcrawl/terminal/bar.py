@@ -1,9 +1,7 @@
 """Progress of long work: a bar as the last line of a terminal, a plain line elsewhere.
 
-The last line of a terminal as a progress bar, above which log lines appear.
-
-One process has the bar of a terminal. Others that share the terminal, and every process in a pipe,
-report in plain lines.
+Log lines appear above the bar. One process has the bar of a terminal. Others that share the
+terminal, and every process in a pipe, report in plain lines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The download handler of libraries: the bytes of listed items, each written to disk first.
 
-Requests to the API of a library through Scrapy's downloader, for a thread that waits for them.
-
-So they have the limits, retries, pauses and the address guard of every other request.
+Requests to the API of a library pass Scrapy's downloader, for a thread that waits for them. So they
+have the limits, retries, pauses and the address guard of every other request.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Documents of pages, with chunks and images inside; the fields and template of their index.
 
-Settings, fields, text analyzers and template of an index of pages.
-
-Text analyzers, one for each language, without lists of stop words.
-
-Stop words stay, because people search for them ("the who", "to be"); the embedded index has them,
-too. Accents are folded last, because stemmers need them.
+There is a text analyzer for each language, without a list of stop words. They stay, because people
+search for them ("the who", "to be"); the embedded index has them, too. Accents are folded last,
+because stemmers need them.
 """
 
 from __future__ import annotations

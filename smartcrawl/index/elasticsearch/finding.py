@@ -1,7 +1,5 @@
 """Searches of an index in an Elasticsearch, by words and by meaning (ADR 48).
 
-Searches of an index in an Elasticsearch (ADR 48).
-
 The server proposes pages and counts how many have each word; ``searching`` has the steps.
 """
 

@@ -1,7 +1,5 @@
 """Requests to an OpenAI-compatible vector store, the kinds of their failure, and their patience.
 
-Requests to an OpenAI-compatible vector store, and the kinds of their failure.
-
 Only an answer proves that a file is absent: 404, or 400 with "not found". A connection that fails,
 401, 403 and 5xx never do. A list counts only when it was read to its end.
 """

@@ -1,8 +1,7 @@
 """Salvage of a damaged registry: its readable rows, copied into a new file (ADR 39).
 
-Links to numbers of addresses that have no record (ADR 116).
-
-Earlier versions stored such links where the database had lost its last commits under a run.
+Earlier versions stored links to numbers without a record (ADR 116) where the database had lost its
+last commits under a run.
 """
 
 from __future__ import annotations

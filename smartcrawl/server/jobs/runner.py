@@ -1,14 +1,11 @@
 """The runner of jobs: it starts processes in their order, watches them, finds them again.
 
-The commands that a server starts, each in a session of its own (ADR 53).
+The commands that a server starts have a session of their own each (ADR 53). They are those of a
+user: the crawl of a source by its name, or a step of a library. A process outlives its server, and
+the next server finds it again.
 
-They are those of a user: the crawl of a source by its name, or a step of a library. A process
-outlives its server, and the next server finds it again.
-
-The runner of jobs: it starts processes in their order, watches them, finds them again (ADR 136).
-
-It is the same for each kind of work: crawls of jobs, jobs of libraries, ordered runs. A kind says
-what waits, what the end of a process means, and where its result stands.
+The runner (ADR 136) is the same for each kind of work: crawls of jobs, jobs of libraries, ordered
+runs. A kind says what waits, what the end of a process means, and where its result stands.
 """
 
 from __future__ import annotations

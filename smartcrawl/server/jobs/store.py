@@ -1,9 +1,7 @@
 """Jobs in the registry, in either database, and their progress (R2-20 to R2-32, R2-58).
 
-Jobs in the registry, in either database (R2-20 to R2-32, R2-58).
-
-Every method is one transaction, or part of that of its caller. Any number of servers may call it
-at once.
+Every method is one transaction, or part of that of its caller. Any number of servers may call it at
+once.
 """
 
 from __future__ import annotations
