@@ -12,8 +12,7 @@ from itertools import groupby
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.model.exceptions import SettingError, SmartcrawlError
-from smartcrawl.model.meant import similar_words
+from smartcrawl.model.exceptions import SettingError, SmartcrawlError, similar_words
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_name
 from smartcrawl.model.redaction import HIDDEN, redacted_lines, redacted_text

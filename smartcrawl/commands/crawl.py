@@ -38,8 +38,8 @@ from smartcrawl.model.exceptions import (
     SmartcrawlError,
     SourceError,
     UnknownSourceError,
+    meant_word,
 )
-from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line

@@ -17,7 +17,7 @@ from smartcrawl.model.urls import (
     url_item_id,
 )
 from smartcrawl.registry.connection import Connection, transaction
-from smartcrawl.registry.pending_pins import delete_pending_pin_rows
+from smartcrawl.registry.items import delete_pending_pin_rows
 from smartcrawl.registry.removal.purge import (
     KnownRecord,
     forgettable_page_rows,

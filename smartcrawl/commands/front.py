@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from smartcrawl import __version__
 from smartcrawl.commands.listed import COMMANDS
-from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.meant import nearest_word
+from smartcrawl.model.exceptions import SmartcrawlError, nearest_word
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.terminal.output import described_line, print_complaint, printed, terminal_width

@@ -46,9 +46,8 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.library.items import TRIMMED
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun
-from smartcrawl.run.library.archive import write_library_run_archive
 from smartcrawl.run.library.job import LibraryJob
-from smartcrawl.run.library.report import LibraryReport
+from smartcrawl.run.library.report import LibraryReport, write_library_run_archive
 from smartcrawl.run.library.result import COUNTS, LibraryResult
 from smartcrawl.run.orders import MOST_RETRY_BATCHES
 from smartcrawl.run.pushing import run_left_uploads_in_words

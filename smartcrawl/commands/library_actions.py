@@ -33,15 +33,15 @@ from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.reports.text import report_noun
 from smartcrawl.run.dry_library import DryLibrary
-from smartcrawl.run.library.archive import (
+from smartcrawl.run.library.embedding import LibraryEmbed
+from smartcrawl.run.library.job import LibraryJob
+from smartcrawl.run.library.metadata import LibraryMetadata, run_entries_in_words
+from smartcrawl.run.library.report import (
+    LibraryReport,
     library_run_archives,
     library_run_maps_snapshot,
     spreadsheet_of_run_maps,
 )
-from smartcrawl.run.library.embedding import LibraryEmbed
-from smartcrawl.run.library.job import LibraryJob
-from smartcrawl.run.library.metadata import LibraryMetadata, run_entries_in_words
-from smartcrawl.run.library.report import LibraryReport
 from smartcrawl.run.library.result import FULL, LibraryResult
 from smartcrawl.run.library.steps import LibraryStep, library_run_has_items
 from smartcrawl.run.library.store import (
@@ -52,8 +52,11 @@ from smartcrawl.run.library.store import (
 from smartcrawl.run.opening import library_source_of_run_arguments
 from smartcrawl.run.pushing import RunLeftUploads
 from smartcrawl.run.run import Run
-from smartcrawl.sources.private_files import folder_like_its_parent
-from smartcrawl.sources.sharepoint.aside import replacing, write_sharepoint_source_file
+from smartcrawl.sources.private_files import (
+    folder_like_its_parent,
+    replacing,
+    write_sharepoint_source_file,
+)
 from smartcrawl.sources.sharepoint.domains import Domain, load_sharepoint_domain
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.source import SharepointSource

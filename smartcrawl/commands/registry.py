@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, TypeVar
 
 from smartcrawl.index.remote import begin_index_epoch
-from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.meant import meant_word
+from smartcrawl.model.exceptions import RegistryError, UsageError, meant_word
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.tables import RECORD_KEYS, record_table_report, report_row_for_spreadsheet

@@ -221,14 +221,17 @@ def _works(
         Rebuilding,
     )
     from smartcrawl.server.jobs.clock import JobClock  # noqa: PLC0415
-    from smartcrawl.server.jobs.crawl_runs import BegunRun, CrawlRuns  # noqa: PLC0415
     from smartcrawl.server.jobs.library_store import LibraryWork  # noqa: PLC0415
     from smartcrawl.server.jobs.runner import (  # noqa: PLC0415
         Crawls,
         LocalCrawls,
         Runner,
     )
-    from smartcrawl.server.jobs.scheduler import JobScheduler  # noqa: PLC0415
+    from smartcrawl.server.jobs.scheduler import (  # noqa: PLC0415
+        BegunRun,
+        CrawlRuns,
+        JobScheduler,
+    )
     from smartcrawl.server.jobs.scrapyd import (  # noqa: PLC0415
         ScrapydClient,
         ScrapydCrawls,

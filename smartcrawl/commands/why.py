@@ -17,10 +17,9 @@ from smartcrawl.model.urls import normalize_url
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
 from smartcrawl.reports.stored_robots import RobotsOfSources
-from smartcrawl.reports.story import SHOWN
 from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.vectors import VectorCounts, vector_counts_lines
-from smartcrawl.reports.why import Stories
+from smartcrawl.reports.why import SHOWN, Stories
 from smartcrawl.sources.fields import declared_web_address
 from smartcrawl.terminal.command import RegistryCommand, print_json, single_terminal_argument
 from smartcrawl.terminal.output import Output

@@ -23,7 +23,7 @@ from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import GivenUpError
 from smartcrawl.model.pages import Unreadable, Visit
 from smartcrawl.rules.model import Fault
-from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig
+from smartcrawl.sources.base import EXTRACTION_VERSION, SourceExtractionConfig
 
 #: The extended status of a visit whose document cannot be read.
 FORMAT_FAULTS: Final = {

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.model.exceptions import SettingError, SmartcrawlError
-from smartcrawl.model.meant import meant_word
+from smartcrawl.model.exceptions import SettingError, SmartcrawlError, meant_word
 from smartcrawl.model.openai_server import path_beside_project, project_folder
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_text

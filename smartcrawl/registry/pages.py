@@ -20,7 +20,7 @@ from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Fault, RemovalRule, Standing, Status, Word
 from smartcrawl.rules.moves import canonical_after_moves
 from smartcrawl.rules.schedule import DAY
-from smartcrawl.sources.extraction import EXTRACTION_VERSION
+from smartcrawl.sources.base import EXTRACTION_VERSION
 
 #: Any of several equal ones serves. The index is that of files alone, by a condition on ``media``.
 _FIND = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Self
 
@@ -19,28 +20,29 @@ from smartcrawl.model.urls import (
     url_item_id,
 )
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.items import pending_pins_of
 from smartcrawl.registry.names import stored_source_names
+from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_links, unpack_stored_numbers
 from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, verified_orphan_rows
 from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows
 from smartcrawl.registry.runs.runs import last_run_row
-from smartcrawl.reports import story
-from smartcrawl.reports.entries import (
+from smartcrawl.registry.spellings import stored_spelling_story
+from smartcrawl.reports.stored_robots import RobotsOfSources
+from smartcrawl.reports.tables import record_table_report_row
+from smartcrawl.reports.text import report_noun
+from smartcrawl.reports.today import (
     ReportedRecord,
     ReportedRuns,
+    TodayReport,
+    is_reported_library,
+    is_reported_page_listed,
+    reason_without_source,
     reported_facts,
     reported_last_settled,
     reported_proposal,
     reported_reasons,
     reported_records,
     reported_runs,
-)
-from smartcrawl.reports.stored_robots import RobotsOfSources
-from smartcrawl.reports.text import report_noun
-from smartcrawl.reports.today import (
-    TodayReport,
-    is_reported_library,
-    is_reported_page_listed,
-    reason_without_source,
     reported_source_today,
     reported_sources_today,
 )
@@ -52,10 +54,200 @@ from smartcrawl.rules.http import (
     is_coded_etag,
     reason_against_http_validators,
 )
-from smartcrawl.rules.model import Action, Outcome, RemovalRule, RunState, Standing, Status, Word
+from smartcrawl.rules.model import (
+    Action,
+    Fault,
+    Outcome,
+    RemovalRule,
+    RunState,
+    Standing,
+    Status,
+    Word,
+)
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.seal import ordered_depth
 from smartcrawl.sources.base import Source, source_refusals
+from smartcrawl.sources.scope import Scope
+
+SHOWN: Final = 20  #: links and clones that are listed
+
+_FOUND = """
+SELECT r.first_run, r.first_seen, f.url
+  FROM record r LEFT JOIN record f ON f.no = r.discovered_from WHERE r.no = ?
+"""
+_EVENTS = """
+SELECT run, at, status, standing, outcome, http_status, detail FROM event WHERE record = ?
+ ORDER BY no
+"""
+_EVIDENCE = """
+SELECT run, at, rule, detail, undone, restore IS NOT NULL FROM evidence WHERE record = ? ORDER BY no
+"""
+_TARGETS = """
+SELECT l.no, l.scope, l.count, l.targets FROM links l JOIN record r USING (no) WHERE r.source = ?
+"""
+_RAW = "SELECT raw FROM links WHERE no = ?"
+_LEADS = "SELECT no FROM record WHERE source = ? AND (redirect_no = ? OR canonical_no = ?)"
+_URLS = "SELECT url FROM record WHERE no IN carray(?) ORDER BY no"
+_STATE_OF = """
+SELECT s.status, s.standing = 2 AND s.lost_count = 0 FROM record r JOIN state s USING (no)
+ WHERE r.source = ? AND r.id = ?
+"""
+_CLONES = """
+SELECT m.url FROM record r JOIN record m ON m.content = r.content AND m.no <> r.no
+ WHERE r.no = ? AND (m.duplicate_of = coalesce(r.duplicate_of, r.no) OR m.no = r.duplicate_of)
+ ORDER BY m.no
+"""
+_CHAIN = "SELECT chain FROM redirect_chain WHERE no = ?"
+_PIN = "SELECT at FROM pin WHERE no = ?"
+_TEXT = "SELECT c.text_length FROM record r JOIN content c ON c.no = r.content WHERE r.no = ?"
+_TIMES = ("since", "firstSeen")  #: keys of evidence
+
+
+def reported_story_record(connection: Connection, number: int, age: int) -> dict[str, Any]:
+    """Return the row of ``registry`` for a record, with the page that first linked to it."""
+    found: Any = connection.execute(_FOUND, (number,)).fetchone()
+    return record_table_report_row(connection, number, age) | {"discoveredFrom": found[2]}
+
+
+def reported_story_events(connection: Connection, number: int) -> list[dict[str, Any]]:
+    """Return the events of a record, oldest first."""
+    run, at, _ = connection.execute(_FOUND, (number,)).fetchone()
+    events: list[dict[str, Any]] = [_happened("discovered", run, at)]
+    removed: dict[tuple[int, int, str], dict[str, Any]] = {}
+    row: Any
+    for row in connection.execute(_EVIDENCE, (number,)):
+        rule = RemovalRule(row[2]).word
+        more = {
+            "rule": rule,
+            "found": reported_evidence_times(json.loads(row[3])),
+            "restorable": bool(row[5]) and row[4] is None,
+            "undoneAt": iso_time(row[4]),
+        }
+        removed[row[0], row[1], rule] = more
+    for row in connection.execute(_EVENTS, (number,)):
+        run, at, status, standing, word, http_status, detail = row
+        evidence = removed.pop((run, at, detail), None)
+        what = "removed" if evidence else "changed"
+        if detail is not None and str(detail).startswith("restored"):
+            what = "restored"
+        elif http_status == Fault.SNAPSHOT:
+            what = "not extracted again"
+        events.append(
+            _happened(what, run, at)
+            | {
+                "status": Status(status).word,
+                "standing": Standing(standing).name.lower(),
+                "lastOutcome": None if word is None else Word(word).word,
+                "httpStatusCode": http_status,
+                "detail": detail,
+            }
+            | (evidence or {})
+        )
+    return events
+
+
+def reported_evidence_times(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the evidence of a removal with its times as ISO 8601."""
+    return {key: iso_time(value) if key in _TIMES else value for key, value in found.items()}
+
+
+def _happened(what: str, run: int, at: int) -> dict[str, Any]:
+    return {"event": what, "run": run, "at": iso_time(at)}
+
+
+def reported_links_in(
+    connection: Connection, source: int, number: int, key: bytes, trackers: Trackers
+) -> tuple[int, list[str]]:
+    """Return the number of pages of the source that lead to a record, and the first of them."""
+    needle = array("I", [number]).tobytes()
+    found: set[int] = set()
+    row: Any
+    for no, scope, count, targets in connection.execute(_TARGETS, (source,)):
+        if scope == 0 and count:  # restored: its numbers are computed by the next run
+            raw: Any = connection.execute(_RAW, (no,)).get
+            urls = (link.url for link in unpack_stored_links(raw))
+            if any(url_digest(normalize_url(url, trackers)) == key for url in urls):
+                found.add(int(str(no)))
+        elif needle in targets and number in unpack_stored_numbers(targets):
+            found.add(int(str(no)))
+    for row in connection.execute(_LEADS, (source, number, number)):
+        found.add(row[0])
+    found.discard(number)
+    first = numbers_for_sql(sorted(found)[:SHOWN])
+    return len(found), [str(url) for (url,) in connection.execute(_URLS, (first,))]
+
+
+def reported_links_out(
+    connection: Connection, source: int, number: int, scope: Scope | None, trackers: Trackers
+) -> tuple[int, list[dict[str, Any]]]:
+    """Return the number of links of a record, and the first of them with their status."""
+    raw: Any = connection.execute(_RAW, (number,)).get
+    if raw is None:
+        return 0, []
+    links = unpack_stored_links(raw)
+    shown = []
+    for link in links[:SHOWN]:
+        key = url_digest(normalize_url(link.url, trackers))
+        row: Any = connection.execute(_STATE_OF, (source, key)).fetchone()
+        shown.append(
+            {
+                "url": link.url,
+                "type": link.type,
+                "nofollow": link.nofollow,
+                "inScope": None if scope is None else scope.allows(link.url),
+                "status": None if row is None else Status(row[0]).word,
+            }
+        )
+    return len(links), shown
+
+
+def reported_clones(connection: Connection, number: int) -> list[str]:
+    """Return the addresses of the pages with the same content as a record."""
+    return [str(url) for (url,) in connection.execute(_CLONES, (number,))]
+
+
+def reported_redirect_chain(connection: Connection, number: int) -> list[str]:
+    """Return the addresses of a redirect chain, the record first; empty for other pages."""
+    chain: Any = connection.execute(_CHAIN, (number,)).get
+    return json.loads(chain) if chain is not None else []
+
+
+def reported_spellings(connection: Connection, number: int, request: str) -> dict[str, Any]:
+    """Return the spellings of an address, and what each answered when several were asked last."""
+    found = stored_spelling_story(connection, number)
+    return {
+        "request": request,
+        "others": found.urls,
+        "tried": [
+            {"url": url, "httpStatusCode": status, "message": message}
+            for url, status, message in found.tried
+        ],
+        "run": found.run or None,
+        "at": iso_time(found.at),
+    }
+
+
+def reported_pinned_at(connection: Connection, number: int) -> int | None:
+    """Return the time (Unix seconds) at which a record was pinned; None if it is not."""
+    value: Any = connection.execute(_PIN, (number,)).get
+    return None if value is None else int(value)
+
+
+def reported_text_length(connection: Connection, number: int) -> int | None:
+    """Return the number of characters of a stored text; 0: it has none; None: nothing is stored."""
+    value: Any = connection.execute(_TEXT, (number,)).get
+    return None if value is None else int(value)
+
+
+def reported_pending_pins(
+    connection: Connection, key: bytes, sources: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the sources for whose next run an address waits."""
+    return [
+        {"source": source, "at": iso_time(at), "priority": priority}
+        for source, at, priority in pending_pins_of(connection, key, sources)
+    ]
+
 
 _KNOWN = "SELECT DISTINCT url FROM record WHERE id = ?"
 
@@ -218,7 +410,7 @@ class Stories:
             [] if pages else self.listed_by(url),
             [] if pages else self.refused(url),
             [] if pages else reported_near_misses(connection, url, trackers),
-            story.reported_pending_pins(connection, key, sources),
+            reported_pending_pins(connection, key, sources),
             [] if pages else self._unlisted(url),
         )
         return dict(zip(KEYS, values, strict=True))
@@ -265,21 +457,17 @@ class Stories:
         is_listed = is_reported_page_listed(connection, source, page.source, entry.url)
         scope = source.scope if source else None
         age = past.absence(entry.seen_run)[0] if entry.standing else 0
-        record = story.reported_story_record(connection, page.no, age)
-        count_in, shown_in = story.reported_links_in(
-            connection, page.source_no, page.no, key, trackers
-        )
-        out, shown_out = story.reported_links_out(
-            connection, page.source_no, page.no, scope, trackers
-        )
-        history = story.reported_story_events(connection, page.no)
-        pinned = story.reported_pinned_at(connection, page.no)
+        record = reported_story_record(connection, page.no, age)
+        count_in, shown_in = reported_links_in(connection, page.source_no, page.no, key, trackers)
+        out, shown_out = reported_links_out(connection, page.source_no, page.no, scope, trackers)
+        history = reported_story_events(connection, page.no)
+        pinned = reported_pinned_at(connection, page.no)
         vectors = reported_vectors_of_page(connection, page.no)
         unlisted = UnlistedParts.of(connection, page.source) if is_listed else None
         values = (
             record,
             Standing(entry.standing).name.lower(),
-            story.reported_text_length(connection, page.no),
+            reported_text_length(connection, page.no),
             self._decision(page, entry, history, record, shown_in, is_listed=is_listed),
             self._request(entry, record, source),
             history,
@@ -287,10 +475,10 @@ class Stories:
             {"count": out, "shown": shown_out},
             {
                 "original": record["duplicateOf"],
-                "others": story.reported_clones(connection, page.no),
+                "others": reported_clones(connection, page.no),
             },
             self._canonical(page, entry, record),
-            story.reported_redirect_chain(connection, page.no),
+            reported_redirect_chain(connection, page.no),
             iso_time(pinned),
             self._proposal(page),
             None if is_listed else self._robots_rule(entry.url, page.source),
@@ -300,7 +488,7 @@ class Stories:
             None if vectors is None else vectors.as_data(),
             reported_store_files_of_page(connection, page.no),
             None if unlisted is None else unlisted.as_data(entry, entry.url),
-            story.reported_spellings(connection, page.no, entry.url),
+            reported_spellings(connection, page.no, entry.url),
         )
         return dict(zip(STORY_KEYS, values, strict=True))
 
@@ -423,7 +611,7 @@ class Stories:
             "rule": found.rule.word,
             "run": found.run,
             "renewedRun": found.renewed,
-            "found": story.reported_evidence_times(found.detail),
+            "found": reported_evidence_times(found.detail),
             "probe": found.probe,
             "heldByFailedLook": failed,
             "withheld": found.withheld,

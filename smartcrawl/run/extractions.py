@@ -20,7 +20,7 @@ from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier import FrontierDepths, FrontierQueue
 from smartcrawl.run.hosts import HostTrust
 from smartcrawl.run.links import Links
-from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig
+from smartcrawl.sources.base import EXTRACTION_VERSION, SourceExtractionConfig
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 from smartcrawl.index.embedded.vectors import index_embedder_number, prepare_index_for_vectors
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.ports import Embedder
-from smartcrawl.model.exceptions import SourceError
-from smartcrawl.model.meant import meant_word
+from smartcrawl.model.exceptions import SourceError, meant_word
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_argument, program_argument_label
 from smartcrawl.model.setting_values import MOST_NUMBER, given_number, given_number_bounds

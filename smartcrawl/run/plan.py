@@ -13,15 +13,17 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import withheld_candidate_rows
-from smartcrawl.reports.entries import (
+from smartcrawl.reports.stored_robots import RobotsOfSources
+from smartcrawl.reports.today import (
+    WRONG_TABLE,
     ReportedRecord,
     ReportedRuns,
+    reason_without_source,
     reported_facts,
     reported_records,
     reported_runs,
+    reported_source_today,
 )
-from smartcrawl.reports.stored_robots import RobotsOfSources
-from smartcrawl.reports.today import WRONG_TABLE, reason_without_source, reported_source_today
 from smartcrawl.rules.forecast import Finding, forecast_ways
 from smartcrawl.rules.model import RemovalRule
 from smartcrawl.rules.seal import DEPTH_LEFT, NO_PAGES, NOT_DUE

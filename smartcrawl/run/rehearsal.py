@@ -26,9 +26,8 @@ from smartcrawl.registry.database.copy import copied_source
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_numbers
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.run_results import RunResult
-from smartcrawl.reports.entries import ReportedRecord, reported_records
 from smartcrawl.reports.stored_robots import StoredRobotsReport
-from smartcrawl.reports.today import TodayReport
+from smartcrawl.reports.today import ReportedRecord, TodayReport, reported_records
 from smartcrawl.rules.files import Check
 from smartcrawl.rules.forecast import outcome_as_last_time
 from smartcrawl.rules.http import REDIRECTS

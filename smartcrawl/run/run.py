@@ -40,8 +40,7 @@ from smartcrawl.run.seeds import Pins, Seeds, warn_of_other_run_start
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.spellings import DuePages, LateSpellings, Spellings
 from smartcrawl.run.workers import Alone, OpenWorkers, Workers
-from smartcrawl.sources.base import Source
-from smartcrawl.sources.extraction import SourceExtractionConfig
+from smartcrawl.sources.base import Source, SourceExtractionConfig
 from smartcrawl.sources.private_files import narrow_private_data, private_folder
 from smartcrawl.sources.scope import Scope
 from smartcrawl.sources.sharepoint.source import SharepointSource

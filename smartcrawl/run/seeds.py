@@ -11,8 +11,8 @@ from smartcrawl.model.pages import Page
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
 from smartcrawl.registry.database.databases import DatabaseControl
+from smartcrawl.registry.items import pin_registered_rows
 from smartcrawl.registry.pages import PageReader, RegistryReaders
-from smartcrawl.registry.pending_pins import pin_registered_rows
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.run_results import last_start_rows, left_out_start_rows
 from smartcrawl.registry.runs.runs import OpenRun, Role

@@ -37,7 +37,13 @@ from smartcrawl.server import robots as robots_routes
 from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context, Metrics
 from smartcrawl.server.direct import Direct
-from smartcrawl.server.errors import ApiError, add_error_handlers, send_error_response
+from smartcrawl.server.errors import (
+    ApiError,
+    Faults,
+    RequestIds,
+    add_error_handlers,
+    send_error_response,
+)
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.idempotency import Once
 from smartcrawl.server.jobs import control as job_control
@@ -47,7 +53,6 @@ from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits, RequestCounts
 from smartcrawl.server.metrics import Measured
 from smartcrawl.server.openapi import DescribedApi
-from smartcrawl.server.request_ids import Faults, RequestIds
 from smartcrawl.server.stores import Stores
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")

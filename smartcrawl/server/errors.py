@@ -1,4 +1,4 @@
-"""Errors of the API, all in one envelope (R2-09 to R2-13).
+"""Errors of the API, all in one envelope, with the id of their request (R2-09 to R2-13).
 
 An error is raised as ``ApiError`` anywhere below a route, or answered by a layer with
 ``send_error_response``. Its code decides its status.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from smartcrawl.model.exceptions import (
     EmbedderError,
@@ -26,6 +28,7 @@ from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.jobs import JobError, job_error_of_defect
 
 logger = logging.getLogger(__name__)
+
 
 #: Each code with its status (R2-10) and the message that it has unless another is given.
 CODES: Final[Mapping[str, tuple[int, str]]] = {
@@ -180,3 +183,69 @@ def _of_routing(request: Request, error: HTTPException) -> ApiError:
     if error.status_code == 400:
         return api_invalid_input(None, "the body could not be read")
     return ApiError("INTERNAL_ERROR")
+
+
+_CURRENT: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
+
+
+class RequestIds:
+    """The outermost layer: it names the request; an id of the client's is not taken."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on under its id."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = f"req_{secrets.token_hex(8)}"
+        scope["smartcrawl.request_id"] = request_id
+        header = (b"x-request-id", request_id.encode())
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), header]
+            await send(message)
+
+        token = _CURRENT.set(request_id)
+        try:
+            await self._app(scope, receive, named)
+        finally:
+            _CURRENT.reset(token)
+
+
+class WithRequestId(logging.Filter):
+    """Gives the log lines of a request its id; handlers get it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add the id of the request in whose course the line was logged."""
+        request_id = _CURRENT.get()
+        if request_id is not None:
+            record.request_id = request_id
+        return True
+
+
+class Faults:
+    """The layer that logs what nothing expected, and answers 500 without its text (R2-13)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; an exception is logged with its traceback."""
+        begun = False
+
+        async def watched(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            if scope["type"] != "http":
+                raise
+            logger.exception("a request failed unexpectedly")
+            if not begun:
+                await send_error_response(scope, receive, send, ApiError("INTERNAL_ERROR"))

@@ -27,16 +27,16 @@ from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import HostReader
-from smartcrawl.registry.items import has_row_of_documents_name
-from smartcrawl.registry.jobs import stored_job_rows
-from smartcrawl.registry.pages import STATE_IS_DUE_SQL
-from smartcrawl.registry.pending_pins import (
+from smartcrawl.registry.items import (
     KnownAddress,
     PendingPin,
+    has_row_of_documents_name,
     known_address_rows,
     make_stored_addresses_due,
     store_pending_pin_rows,
 )
+from smartcrawl.registry.jobs import stored_job_rows
+from smartcrawl.registry.pages import STATE_IS_DUE_SQL
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.today import reported_sources_today
 from smartcrawl.rules.connections import ConnectionGuard

@@ -27,10 +27,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.option_groups import ServerOptions
-from smartcrawl.server.errors import ApiError, api_invalid_input, error_response
+from smartcrawl.server.errors import ApiError, WithRequestId, api_invalid_input, error_response
 from smartcrawl.server.jobs.scheduler import SchedulerThread
 from smartcrawl.server.limits import RequestCounts
-from smartcrawl.server.request_ids import WithRequestId
 from smartcrawl.terminal.log_lines import print_log_lines_to_stderr
 
 HEAD: Final = 65_536  #: bytes of a request line with all headers

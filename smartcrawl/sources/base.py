@@ -1,15 +1,21 @@
-"""The fields that sources of every kind have, and the sources that an address belongs to."""
+"""The fields that sources of every kind have, and the configuration of their extraction."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, ChunkSize
+from smartcrawl.model.options import Options
 from smartcrawl.model.urls import request_url, url_digest, url_digest_text, url_origin
+from smartcrawl.rules.model import Mode
 from smartcrawl.sources.fields import (
     LIST,
     Addresses,
@@ -21,7 +27,7 @@ from smartcrawl.sources.fields import (
 )
 from smartcrawl.sources.kinds import Kind, source_kind_named
 from smartcrawl.sources.request_keys import SourceRequest, request_keys_of_kind
-from smartcrawl.sources.scope import Scope
+from smartcrawl.sources.scope import Scope, compile_scope_pattern
 
 _ID_LENGTH: Final = 6  #: characters of a digest in the name of an ad-hoc source
 
@@ -156,3 +162,64 @@ def source_refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
         if known is not None and why is not None and source.scope.holds(known):
             found[source.name] = why
     return found
+
+
+EXTRACTION_VERSION: Final = 8  #: raise it when the same body gives another document or other links
+CHUNKING_VERSION: Final = 3  #: raise it when the same document gives other chunks
+
+
+@dataclass(frozen=True, slots=True)
+class PageSelectors:
+    """CSS selectors of the parts of a page whose text and images count, and of those that do not.
+
+    Links always come from the whole page.
+    """
+
+    keep: tuple[str, ...] = ()  #: empty: the part that is recognised as the main one
+    drop: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.keep or self.drop)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceExtractionConfig:
+    """Rules by which the pages of one source enter the index.
+
+    >>> rules = (("/tag/", Mode.LINKS_ONLY), ("/tmp/", Mode.NONE))
+    >>> SourceExtractionConfig(rules).mode_of("http://a.example/tag/x").word
+    'links_only'
+    """
+
+    rules: tuple[tuple[str, Mode], ...] = ()  #: (pattern, mode): the first that matches counts
+    selectors: PageSelectors = PageSelectors()
+    basis: str = "text"  #: input of the content hash: text or bytes
+    chunks: ChunkSize = DEFAULT_CHUNK_SIZE
+
+    @classmethod
+    def of(cls, source: Source | None, options: Options) -> Self:
+        """Return the configuration of a source; None stands for an undeclared one."""
+        basis = "bytes" if options.content_hash_basis == "bytes" else "text"  # auto: text, if any
+        if source is None:
+            return cls(basis=basis, chunks=options.chunks)
+        rules = tuple((rule.pattern, rule.mode) for rule in source.index_modes)
+        selectors = PageSelectors(source.keep_selectors, source.drop_selectors)
+        return cls(rules, selectors, basis, options.chunks)
+
+    def mode_of(self, url: str) -> Mode:
+        """Return the index mode of the page at a request URL."""
+        for pattern, mode in self.rules:
+            if compile_scope_pattern(pattern).search(url):
+                return mode
+        return Mode.INDEX
+
+    def fingerprint(self, mode: Mode) -> bytes:
+        """Return the fingerprint (16 bytes) of the configuration for pages of this mode.
+
+        Selectors do not count for pages that are not indexed, because only their links are read.
+        """
+        parts: list[object] = [EXTRACTION_VERSION, mode.word]
+        if mode is Mode.INDEX:
+            parts += [CHUNKING_VERSION, self.basis, self.selectors.keep, self.selectors.drop]
+            parts.append(self.chunks)
+        return hashlib.sha256(json.dumps(parts).encode()).digest()[:16]

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from smartcrawl.model.exceptions import SourceError, UnknownSourceError
-from smartcrawl.model.meant import meant_word
+from smartcrawl.model.exceptions import SourceError, UnknownSourceError, meant_word
 from smartcrawl.model.program import program_argument, program_argument_label, program_crawl_line
 from smartcrawl.model.settings_file import SETTINGS_FILE, parsed_toml_file
 from smartcrawl.model.urls import url_host_key

@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from smartcrawl.model.meant import nearest_word
+from smartcrawl.model.exceptions import nearest_word
 from smartcrawl.model.openai_server import authority_file_option
 from smartcrawl.model.setting_values import MOST_NUMBER
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key

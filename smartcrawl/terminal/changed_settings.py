@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.meant import meant_word
+from smartcrawl.model.exceptions import SettingError, meant_word
 from smartcrawl.model.options import Options
 from smartcrawl.model.settings_file import (
     check_settings_file_place,

@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.meant import nearest_word
+from smartcrawl.model.exceptions import SettingError, nearest_word
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.terminal.output import print_complaint, terminal_width
 

@@ -19,7 +19,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.reports import why
 from smartcrawl.rules.model import Mode, Outcome
 from smartcrawl.run import plan
-from smartcrawl.sources.extraction import SourceExtractionConfig
+from smartcrawl.sources.base import SourceExtractionConfig
 from smartcrawl.sources.scope import SiteScope
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.index.asking import search

@@ -9,7 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import IO, Any
 
-from smartcrawl.run.library import archive as library_archive
+from smartcrawl.run.library import report as library_archive
 
 _write, _as_new = library_archive._write, library_archive.sharepoint_file_as_new
 

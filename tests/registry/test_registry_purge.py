@@ -13,7 +13,7 @@ from smartcrawl.registry.pack import pack_stored_numbers, unpack_stored_document
 from smartcrawl.registry.removal import purge
 from smartcrawl.registry.removal.sweep import BATCH, UndoRow
 from smartcrawl.registry.runs import runs
-from smartcrawl.reports import story
+from smartcrawl.reports import why
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, RemovalRule, RunState, Standing, Status
 from tests.index.asking import search
@@ -569,7 +569,7 @@ def test_links_in_are_found_through_targets_redirects_and_restored_links(crawled
     crawled.write(crawled.visit(HOME, "home words", links=links, targets=[number], scope=7))
 
     def found(key: bytes = b"") -> tuple[int, list[str]]:
-        return story.reported_links_in(crawled.connection, 1, number, key, DEFAULT_TRACKERS)
+        return why.reported_links_in(crawled.connection, 1, number, key, DEFAULT_TRACKERS)
 
     assert found() == (1, [HOME])
     crawled.connection.execute("UPDATE record SET redirect_no = ? WHERE url = ?", (number, B))
@@ -589,7 +589,7 @@ def test_a_number_that_only_shares_bytes_is_no_link(crawled: Desk):
     crawled.connection.execute("UPDATE links SET targets = ? WHERE no = 1", (targets,))
 
     def found(number: int) -> int:
-        return story.reported_links_in(
+        return why.reported_links_in(
             crawled.connection, 1, number, url_digest(A), DEFAULT_TRACKERS
         )[0]
 

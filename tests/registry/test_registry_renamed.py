@@ -9,9 +9,9 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.removal import purge
 from smartcrawl.registry.runs import runs
-from smartcrawl.reports import story
-from smartcrawl.reports.entries import reported_records
+from smartcrawl.reports import why
 from smartcrawl.reports.tables import RECORD_KEYS, record_table_report_row, run_table_report
+from smartcrawl.reports.today import reported_records
 from smartcrawl.rules.model import Outcome, RemovalRule, Standing, Status, Word
 from tests.registry.build import LATER, NOW, Desk, closing
 from tests.registry.test_registry_listed import candidates, hits, pin, state, undone
@@ -139,11 +139,11 @@ def test_the_evidence_of_the_old_record_names_the_new_address(folder: Desk):
 def test_the_stories_of_both_records_name_each_other(folder: Desk):
     crawl(folder, NEW, now=LATEST)
 
-    assert story.reported_story_record(folder.connection, folder.number(B), 0)["movedFrom"] == A
-    last = story.reported_story_events(folder.connection, folder.number(A))[-1]
+    assert why.reported_story_record(folder.connection, folder.number(B), 0)["movedFrom"] == A
+    last = why.reported_story_events(folder.connection, folder.number(A))[-1]
     assert (last["event"], last["rule"], last["lastOutcome"]) == ("removed", "moved", "redirected")
     assert (last["found"]["target"], last["found"]["firstSeen"]) == (B, iso_time(LATEST))
-    assert story.reported_redirect_chain(folder.connection, folder.number(A)) == [A, B]
+    assert why.reported_redirect_chain(folder.connection, folder.number(A)) == [A, B]
     [entry] = reported_records(folder.connection, 1, folder.number(B))
     assert entry.sound
 

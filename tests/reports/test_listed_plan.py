@@ -17,8 +17,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.rules.model import Fault, Mode, Word
 from smartcrawl.run.plan import plan_reports
-from smartcrawl.sources.base import Source
-from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig
+from smartcrawl.sources.base import EXTRACTION_VERSION, Source, SourceExtractionConfig
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.listing.entries import Entry

@@ -3,7 +3,7 @@
 import pytest
 
 from smartcrawl.reports.tables import text_for_spreadsheet
-from smartcrawl.run.library.archive import spreadsheet_of_run_maps
+from smartcrawl.run.library.report import spreadsheet_of_run_maps
 
 
 @pytest.mark.parametrize("sign", "=+-@")

@@ -10,13 +10,13 @@ from zipfile import ZipFile
 import pytest
 
 from smartcrawl.model.exceptions import SourceError
-from smartcrawl.run.library import archive as library_archive
-from smartcrawl.run.library.archive import (
+from smartcrawl.run.library import report as library_archive
+from smartcrawl.run.library.report import (
+    LibraryReport,
     library_run_archives,
     library_run_maps_snapshot,
     write_library_run_archive,
 )
-from smartcrawl.run.library.report import LibraryReport
 from tests.run.test_library_metadata import domain
 
 __all__ = ["domain"]

@@ -13,7 +13,7 @@ from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.run import reading
 from smartcrawl.run.orders import Halt
 from smartcrawl.run.reading import Reading
-from smartcrawl.sources.extraction import SourceExtractionConfig
+from smartcrawl.sources.base import SourceExtractionConfig
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.site import SiteSource

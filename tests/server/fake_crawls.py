@@ -15,8 +15,8 @@ from smartcrawl.model import processes
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
-from smartcrawl.server.jobs.crawl_runs import CrawlRuns
 from smartcrawl.server.jobs.runner import CrawlProgram, Kind, LocalCrawls, Runner
+from smartcrawl.server.jobs.scheduler import CrawlRuns
 
 #: What a process does: it yields while it waits, and returns its exit status.
 Life = Callable[["FakeProcess"], Generator[None, None, int]]

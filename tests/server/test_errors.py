@@ -13,10 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from smartcrawl.model.exceptions import FrontierError, RegistryError, SinkError
 from smartcrawl.server.app import Version
 from smartcrawl.server.context import Context
-from smartcrawl.server.errors import CODES, ApiError
+from smartcrawl.server.errors import CODES, ApiError, WithRequestId
 from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits
-from smartcrawl.server.request_ids import WithRequestId
 from smartcrawl.terminal.log_lines import printed_line_formatter
 from tests.server.api_client import application, ask, ask_all, error_of
 

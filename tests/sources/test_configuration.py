@@ -5,9 +5,8 @@ import pytest
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.rules.model import Mode
-from smartcrawl.sources.base import Source
+from smartcrawl.sources.base import PageSelectors, Source, SourceExtractionConfig
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.sources.extraction import Selectors, SourceExtractionConfig
 from tests.model.test_options import options
 
 RULES = (("/tag/", Mode.LINKS_ONLY), ("/tag/x", Mode.NONE))
@@ -40,10 +39,10 @@ def test_the_first_rule_that_matches_says_how_a_page_enters_the_index(tmp_path):
 def test_whatever_shapes_a_page_moves_its_fingerprint():
     plain = SourceExtractionConfig()
     others = [
-        SourceExtractionConfig(selectors=Selectors(keep=("main",))),
-        SourceExtractionConfig(selectors=Selectors(drop=("main",))),
-        SourceExtractionConfig(selectors=Selectors(keep=("main", "aside"))),
-        SourceExtractionConfig(selectors=Selectors(keep=("main",), drop=("aside",))),
+        SourceExtractionConfig(selectors=PageSelectors(keep=("main",))),
+        SourceExtractionConfig(selectors=PageSelectors(drop=("main",))),
+        SourceExtractionConfig(selectors=PageSelectors(keep=("main", "aside"))),
+        SourceExtractionConfig(selectors=PageSelectors(keep=("main",), drop=("aside",))),
         SourceExtractionConfig(basis="bytes"),
     ]
     prints = [c.fingerprint(Mode.INDEX) for c in (plain, *others)]
@@ -57,7 +56,7 @@ def test_whatever_shapes_a_page_moves_its_fingerprint():
 @pytest.mark.parametrize("mode", [Mode.LINKS_ONLY, Mode.NONE])
 def test_of_what_is_not_indexed_only_the_links_are_read(mode):
     """So that a selector reads no page again that has no entry anyway; nor does a rule."""
-    told = SourceExtractionConfig(RULES, Selectors(("main",), ("nav",)), "bytes")
+    told = SourceExtractionConfig(RULES, PageSelectors(("main",), ("nav",)), "bytes")
 
     assert told.fingerprint(mode) == SourceExtractionConfig().fingerprint(mode)
     assert SourceExtractionConfig(RULES).fingerprint(

@@ -24,7 +24,7 @@ from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.files import FAULTS_OF_BYTES
 from smartcrawl.rules.http import iso_last_modified
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status
-from smartcrawl.sources.extraction import EXTRACTION_VERSION
+from smartcrawl.sources.base import EXTRACTION_VERSION
 
 _FIND = """
 SELECT fault, allowed, message FROM unreadable

@@ -24,7 +24,7 @@ from smartcrawl.registry.library.items import (
 from smartcrawl.run.library.maps import (
     run_row_of_files_map,
 )
-from smartcrawl.sources.sharepoint.aside import retry_busy_sharepoint_file
+from smartcrawl.sources.private_files import retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import (
     Cell,

@@ -18,7 +18,7 @@ from smartcrawl.registry.library.embedding import (
     noted_file_id_rows,
     store_metadata_note_row,
 )
-from smartcrawl.sources.sharepoint.aside import (
+from smartcrawl.sources.private_files import (
     sharepoint_file_beside_others,
     write_sharepoint_source_file,
 )

@@ -17,7 +17,7 @@ from smartcrawl.registry.runs.run_orders import PREFIX, order_run_row
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.rules.run_orders import JobAction, JobStatus, permitted_job_actions
 from smartcrawl.server.jobs.clock import JobClock, free_job_due_time
-from smartcrawl.server.jobs.crawl_runs import CrawlRuns
+from smartcrawl.server.jobs.scheduler import CrawlRuns
 from smartcrawl.server.jobs.store import RunStage
 from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, JobError, JobSchedule
 

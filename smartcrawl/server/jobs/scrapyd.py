@@ -18,8 +18,8 @@ from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.run_orders import EXIT_SOURCE_BUSY
-from smartcrawl.server.jobs.crawl_runs import BegunRun
 from smartcrawl.server.jobs.runner import Exited, Sight, is_at_work
+from smartcrawl.server.jobs.scheduler import BegunRun
 from smartcrawl.sources.kinds import SITE
 from smartcrawl.sources.web_client import WebAnswer, WebClient, WebError
 

@@ -13,11 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
 from smartcrawl.server.bodies import Bodies
-from smartcrawl.server.errors import ApiError, send_error_response
+from smartcrawl.server.errors import ApiError, Faults, RequestIds, send_error_response
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits, RequestCounts
-from smartcrawl.server.request_ids import Faults, RequestIds
 from smartcrawl.server.stores import Stores
 
 MCP_PATH: Final = "/mcp"

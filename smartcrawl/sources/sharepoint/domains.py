@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.exceptions import SourceError, meant_word
 from smartcrawl.model.library import SourceType
-from smartcrawl.model.meant import meant_word
 from smartcrawl.model.urls import request_url
 from smartcrawl.sources.fields import declared_field_text
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG

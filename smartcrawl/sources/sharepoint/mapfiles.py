@@ -23,8 +23,7 @@ from typing import BinaryIO, Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from smartcrawl.model.library import LibraryItem
-from smartcrawl.sources.private_files import READABLE_FILE
-from smartcrawl.sources.sharepoint.aside import retry_busy_sharepoint_file
+from smartcrawl.sources.private_files import READABLE_FILE, retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import path_of_sharepoint_map, sharepoint_map_path
 

@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple, TextIO
 from urllib.parse import unquote
 
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
-from smartcrawl.sources.sharepoint.access import library_item_url, list_item_url
-from smartcrawl.sources.sharepoint.aside import (
+from smartcrawl.sources.private_files import (
     replacing,
     retry_busy_sharepoint_file,
     write_sharepoint_source_file,
 )
+from smartcrawl.sources.sharepoint.access import library_item_url, list_item_url
 from smartcrawl.sources.sharepoint.mapfiles import SECOND, sharepoint_map_time
 from smartcrawl.sources.sharepoint.paths import sharepoint_map_path, source_path
 from smartcrawl.sources.sharepoint.source import SharepointSource

@@ -25,8 +25,8 @@ from smartcrawl.registry.runs.runs import (
 )
 from smartcrawl.rules.model import RunOrder, RunState
 from smartcrawl.rules.run_orders import JobStatus
-from smartcrawl.server.jobs.crawl_runs import BegunRun, CrawlRuns
 from smartcrawl.server.jobs.runner import SILENCE, CrawlProgram, LocalCrawls, Runner, Waiting
+from smartcrawl.server.jobs.scheduler import BegunRun, CrawlRuns
 from smartcrawl.server.jobs.store import RunStage
 from tests.server.fake_crawls import (
     FakeProcess,

@@ -14,8 +14,8 @@ from smartcrawl.registry.runs.runs import (
 )
 from smartcrawl.rules.model import RESUMABLE, RunOrder, RunState
 from smartcrawl.rules.run_orders import JobAction, JobStatus
-from smartcrawl.server.jobs.crawl_runs import CrawlRuns
 from smartcrawl.server.jobs.orders import JobOrders, api_job_standing
+from smartcrawl.server.jobs.scheduler import CrawlRuns
 from smartcrawl.server.jobs.store import RunStage
 from smartcrawl.sources.jobs import JobError
 from tests.server.fake_crawls import claim_run

@@ -14,10 +14,9 @@ import pytest
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.run_orders import JobStatus
-from smartcrawl.server.jobs.crawl_runs import CrawlRuns
 from smartcrawl.server.jobs.declared import KnownJobs, api_job_id
 from smartcrawl.server.jobs.runner import Runner
-from smartcrawl.server.jobs.scheduler import JobScheduler
+from smartcrawl.server.jobs.scheduler import CrawlRuns, JobScheduler
 from smartcrawl.server.jobs.store import JobStore, RunStage
 from smartcrawl.sources.jobs import JobSchedule
 from tests.registry.build import begin_registry

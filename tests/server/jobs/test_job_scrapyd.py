@@ -26,8 +26,8 @@ from smartcrawl.registry.runs.runs import (
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.run_orders import JobAction, JobStatus
 from smartcrawl.server.jobs import scrapyd
-from smartcrawl.server.jobs.crawl_runs import CrawlRuns
 from smartcrawl.server.jobs.runner import MOST_STARTS, Runner, Sight
+from smartcrawl.server.jobs.scheduler import CrawlRuns
 from smartcrawl.server.jobs.scrapyd import AWAY, MISSING, ScrapydClient, ScrapydCrawls, ScrapydError
 from tests.server.api_client import server_options
 from tests.server.fake_crawls import NoCrawls, claim_run

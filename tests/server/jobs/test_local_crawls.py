@@ -16,9 +16,9 @@ import pytest
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.processes import Started
 from smartcrawl.server.items import DueRun
-from smartcrawl.server.jobs.crawl_runs import BegunRun
 from smartcrawl.server.jobs.library_store import LibraryChoices, LibraryJob
 from smartcrawl.server.jobs.runner import CrawlProgram, Exited, LocalCrawls, Sight, StartError, Work
+from smartcrawl.server.jobs.scheduler import BegunRun
 from smartcrawl.server.jobs.store import RunStage
 from tests.server.jobs.conftest import NOW, Office
 
