@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.connect_proxy import ConnectProxy
 from tests.crawls.commands import Crawl
 from tests.crawls.test_crawl_politeness import Counting, fill
 from tests.site_server import Page, Site, html
@@ -145,3 +146,103 @@ def test_due_keeps_the_keys(crawl: Crawl, site: Site):
     assert [(r.headers["user-agent"], r.headers["x-team"]) for r in asked] == [
         ("docsbot/3", "docs")
     ]
+
+
+@ROADS
+def test_the_limits_are_those_of_the_source(crawl: Crawl, site: Site, lane: str):
+    crawl.environment |= {"REVALIDATION_LANE": lane, "RETRY_TIMES": "5"}
+    site.pages |= {
+        "/": html("Home", "/slow", "/large", "/gone"),
+        "/slow": html("Slow", text="slow"),
+        "/large": html("Large", text="large"),
+        "/gone": html("Gone", text="gone"),
+    }
+    table = f'[sources.s]\nseeds = ["{site.url("/")}"]\n'
+    crawl.declare(table)
+    crawl(source="s")
+    slow = Page(html("Slow", text="slow and new"), delay=3)
+    large = html("Large", text=3_000 * "word ")
+    site.pages |= {"/slow": slow, "/large": large, "/gone": Page("", status=503)}
+    crawl.declare(f"{table}timeout = 0.8\nmax_size = 5000\nretry = 1\n")
+    site.clear()
+
+    crawl(source="s", expect=3)
+
+    messages = {path: page["errorMessage"] or "" for path, page in crawl.pages().items()}
+    assert "DOWNLOAD_TIMEOUT (timeout of its source)" in messages["/slow"]
+    assert "DOWNLOAD_MAXSIZE (max_size of its source)" in messages["/large"]
+    assert [site.count(path) for path in ("/slow", "/gone")] == [2, 2]
+    crawl.declare(table)
+    site.pages |= {"/slow": html("Slow", text="quick"), "/gone": html("Gone", text="back")}
+
+    crawl(source="s")
+
+    assert {page["errorMessage"] for page in crawl.records()} == {None}
+
+
+@ROADS
+def test_robots_txt_that_is_not_obeyed_is_not_asked_and_the_log_says_why(
+    crawl: Crawl, site: Site, lane: str
+):
+    crawl.environment["REVALIDATION_LANE"] = lane
+    site.pages |= {
+        "/robots.txt": Page("User-agent: *\nDisallow: /", content_type="text/plain"),
+        "/": html("Home", "/a"),
+        "/a": html("A", text="alpha"),
+    }
+    table = f'[sources.s]\nseeds = ["{site.url("/")}"]\n'
+    crawl.declare(table)
+    crawl(source="s")
+    assert (site.count("/robots.txt"), site.count("/")) == (1, 0)
+    site.clear()
+    for reason in ("it is our own site", ""):
+        said = f', reason = "{reason}"' if reason else ""
+        crawl.declare(f"{table}obey_robots = {{ obey = false{said} }}\n")
+        for _run in range(2):
+            ran = crawl(source="s")
+
+            assert "s does not obey robots.txt, which is not even requested" in ran.err
+            assert f"(reason: {reason or 'none is given; write one as'}" in ran.err
+    assert site.count("/robots.txt") == 0
+    assert site.count("/a") == 4
+    (told,) = json.loads(crawl.run("why", site.url("/a"), "--format", "json").out)["records"]
+    assert (told["robots"]["allowed"], told["robots"]["obeyed"]) == (False, False)
+    crawl.declare(table)
+    assert "does not obey" not in crawl(source="s").err
+
+
+@ROADS
+def test_all_requests_of_a_source_go_through_its_proxy(crawl: Crawl, site: Site, lane: str):
+    """Also where the lane would ask; proxies of the environment do not count for it."""
+    port = int(site.url("").rpartition(":")[2])
+    site.pages |= {"/": html("Home", "/a"), "/a": html("A", text="alpha")}
+    with ConnectProxy({"docs.test": port}, password="hush") as proxy:
+        crawl.environment |= {
+            "REVALIDATION_LANE": lane,
+            "DOCS_PROXY": proxy.url,
+            "http_proxy": "http://127.0.0.1:9",
+            "HTTPPROXY_ENABLED": "1",
+            "no_proxy": "docs.test",
+        }
+        crawl.declare('[sources.s]\nseeds = ["http://docs.test/"]\nproxy = "DOCS_PROXY"\n')
+        for run in ("first", "second"):
+            site.clear()
+            proxy.log.clear()
+
+            ran = crawl(source="s")
+
+            paths = [request.path for request in site.log]
+            assert sorted(paths) == ["/", "/a", "/robots.txt"], run
+            assert len(proxy.log) == 3, run
+            assert "hush" not in ran.out + ran.err
+            assert all("proxy-authorization" not in request.headers for request in site.log)
+        assert set(crawl.outcomes().values()) == {"unchanged"}
+
+        del crawl.environment["DOCS_PROXY"]
+        site.clear()
+        refused = crawl(source="s", expect=1)
+
+        assert (
+            "proxy is 'DOCS_PROXY', and this variable of the environment is not set" in refused.err
+        )
+        assert not site.log
