@@ -157,6 +157,7 @@ class RequestKey:
     form: Setting
     setting: str | None  #: whose value it takes the place of; None: there is no such setting
     kinds: frozenset[str]  #: kinds of sources that take it
+    is_of_files: bool = False  #: it stands in files only: API and MCP refuse it
 
     @property
     def name(self) -> str:
@@ -191,9 +192,9 @@ REQUEST_KEYS: Final[Mapping[str, RequestKey]] = {
         RequestKey(_Agent("user_agent", None, "text", "User-Agent of each request, and the robot"
             " that robots.txt is read for"), "USER_AGENT", _WEB),
         RequestKey(_Headers("headers", None, "table",
-            "further headers, to the origins of the seeds only"), None, _SITES),
+            "further headers, to the origins of the seeds only"), None, _SITES, is_of_files=True),
         RequestKey(_Proxy("proxy", None, "address or variable",
-            "proxy of all requests, robots.txt too"), None, _WEB),
+            "proxy of all requests, robots.txt too"), None, _WEB, is_of_files=True),
         RequestKey(Number("timeout", None, "seconds", "seconds for a whole answer", least=0.1,
             most=3_600), "DOWNLOAD_TIMEOUT", _WEB),
         RequestKey(Whole("max_size", None, "bytes", "bytes of one body; 0: any"),
@@ -201,10 +202,34 @@ REQUEST_KEYS: Final[Mapping[str, RequestKey]] = {
         RequestKey(Whole("retry", None, "requests", "more tries after a passing failure", most=20),
             "RETRY_TIMES", _WEB),
         RequestKey(_Obedience("obey_robots", None, "switch or table",
-            "whether robots.txt is requested and obeyed"), "ROBOTSTXT_OBEY", _SITES),
+            "whether robots.txt is requested and obeyed"), "ROBOTSTXT_OBEY", _SITES,
+            is_of_files=True),
     )
 }
 # fmt: on
+#: Keys that could send a secret elsewhere, or turn the crawler into a tool against others; those
+#: that are in no table here have one of their own.
+FILES_ONLY: Final = frozenset(
+    {"auth", "data_hosts", "data_posts"}
+    | {name for name, key in REQUEST_KEYS.items() if key.is_of_files}
+)
+
+
+def files_only_refusal(name: str) -> str | None:
+    """Return why a client may not give a key, with the remedy; None: it is none of those.
+
+    >>> files_only_refusal("delay") is None
+    True
+    """
+    if name not in FILES_ONLY:
+        return None
+    return (
+        f"{name} stands in files only, because it could send a secret elsewhere or turn the"
+        " crawler into a tool: declare the source with it in sources.toml, and crawl that source"
+        " by its name"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRequest:
     """The keys that are set, of one source; None and empty: its setting counts."""
