@@ -86,6 +86,7 @@ class Crew:
         *,
         max_pages: int | None = None,
         resume: bool = False,
+        source: str | None = None,
         **environment: str,
     ) -> Worker:
         """Start one more worker of the same job."""
@@ -96,7 +97,8 @@ class Crew:
             own["HASTE"] = str(self.haste)
         given = {} if max_pages is None else {"max_pages": max_pages}
         given |= {"resume": 1} if resume else {}
-        pid = self.crawl.begin(url, folder=folder, environment=own, job=self.job, **given)
+        named = {} if source is None else {"source": source}
+        pid = self.crawl.begin(url, folder=folder, environment=own, job=self.job, **given, **named)
         self._begun.append(Worker(pid, folder))
         return self._begun[-1]
 
