@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
+from smartcrawl.reports.sources_today import reported_source_today
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.request_keys import SourceRequest
 
@@ -98,7 +99,7 @@ class RobotsOfSources:
     ) -> None:
         """``obeyed`` is ROBOTSTXT_OBEY; ``jobs``: those that stand for their sources, by name.
 
-        ``sources``: those that are known, by name.
+        ``sources``: the declared ones, by name.
         """
         self._connection = connection
         self._read = read
@@ -106,6 +107,7 @@ class RobotsOfSources:
         self._obeyed = obeyed
         self._jobs = jobs
         self._sources = sources
+        self._requests: dict[str, SourceRequest] = {}
         self._by_agent: dict[str, StoredRobotsReport] = {}
 
     def is_obeyed(self, source: str) -> bool:
@@ -116,8 +118,10 @@ class RobotsOfSources:
         return self._obeyed if obeyed is None else obeyed
 
     def _request_of(self, source: str) -> SourceRequest:
-        known = self._sources.get(source)
-        return SourceRequest() if known is None else known.request
+        if source not in self._requests:
+            known = reported_source_today(self._connection, self._sources, source)
+            self._requests[source] = SourceRequest() if known is None else known.request
+        return self._requests[source]
 
     def of(self, source: str) -> StoredRobotsReport:
         """Return the copies for the agent of a source."""

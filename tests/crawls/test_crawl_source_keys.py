@@ -12,6 +12,7 @@ from tests.site_server import Page, Site, html
 pytestmark = [pytest.mark.sqlite]
 
 ROADS = pytest.mark.parametrize("lane", ["auto", "off"])
+HIDDEN = ("/open", "/hidden")  #: from one of both agents
 ROBOTS = "User-agent: docsbot\nDisallow: /hidden\n\nUser-agent: *\nDisallow: /open\n"
 
 
@@ -72,6 +73,9 @@ def test_agent_and_headers_reach_whom_they_are_for(crawl: Crawl, site: Site, lan
                 names = [request.headers.get(name) for name in ("x-team", "accept-language")]
                 assert names == [None, "en"], (run, request.path)
     assert set(crawl.outcomes().values()) >= {"unchanged"}
+    told = [crawl.run("why", site.url(path), "--format", "json").out for path in HIDDEN]
+    robots = [json.loads(text)["records"][0]["robots"]["allowed"] for text in told]
+    assert robots == [True, False], "as the agent of the source, not as that of the settings"
 
 
 @ROADS
