@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.sources_today import reported_source_today
+from smartcrawl.reports.today import reported_source_today
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.request_keys import SourceRequest
 
