@@ -24,9 +24,7 @@ from smartcrawl.engine.delays import (
 )
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.download.network import (
-    SOURCE_PROXY,
     AddressCheck,
-    EnvironmentProxies,
     downloads_have_proxies,
     installed_resolver,
 )
@@ -131,24 +129,6 @@ class SourceHeadersMiddleware:
         for name, value in self._headers:
             if request.headers.get(name) == value:
                 del request.headers[name]
-
-
-class SourceProxyMiddleware:
-    """Send every request of a source through its proxy, robots.txt and redirects too."""
-
-    def __init__(self, proxies: EnvironmentProxies) -> None:
-        self._proxies = proxies
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Take the proxy of the source."""
-        if not crawler.settings[SOURCE_PROXY]:
-            raise NotConfigured  # without words, which Scrapy would log as a warning
-        return cls(EnvironmentProxies(crawler.settings))
-
-    def process_request(self, request: Request) -> None:
-        """Choose the proxy, anew for each request."""
-        self._proxies.choose(request)
 
 
 class _DisallowedError(RobotsDisallowedError, IgnoreRequest):
@@ -405,10 +385,8 @@ class AddressMiddleware:
             raise NotConfigured  # without words, which Scrapy would log as a warning
         if not run.source.traits.is_polite:
             raise NotConfigured  # files are on no host
-        proxied = bool(crawler.settings[SOURCE_PROXY]) or (
-            crawler.settings.getbool("HTTPPROXY_ENABLED") and downloads_have_proxies()
-        )
-        return cls(AddressCheck(installed_resolver(), proxied=proxied))
+        enabled = crawler.settings.getbool("HTTPPROXY_ENABLED")
+        return cls(AddressCheck(installed_resolver(), proxied=enabled and downloads_have_proxies()))
 
     async def process_request(self, request: Request) -> None:
         """Let the request pass, or refuse it.

@@ -46,7 +46,6 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "smartcrawl.engine.download.decoding.DecodingMiddleware": 590,
     "smartcrawl.engine.download.stored.StoredBodyMiddleware": 580,  # for spiders of your own
-    "smartcrawl.middlewares.SourceProxyMiddleware": 740,  # before those of the environment
     # Off, because public crawls do not need them; each can be switched on again.
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,

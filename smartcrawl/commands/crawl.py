@@ -21,6 +21,9 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
+from smartcrawl.commands.crawl_dry import DryCrawl, dry_source
+from smartcrawl.commands.crawl_save import check_save, save_crawled_source
+from smartcrawl.commands.crawl_words import DRY_HELP, SAVE_HELP
 from smartcrawl.commands.summary import print_crawl_summary
 from smartcrawl.engine.download.network import resolve_crawled_hosts
 from smartcrawl.engine.logs import Logs
@@ -41,7 +44,7 @@ from smartcrawl.model.exceptions import (
     meant_word,
 )
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import program_crawl_line, program_name
+from smartcrawl.model.program import OURS, program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import registry_database
@@ -81,6 +84,8 @@ class SpiderRun(NamedTuple):
 class Command(ScrapyCrawl):
     """Crawl sources with ``site`` or ``files``; any other spider runs as with Scrapy's command."""
 
+    _dry: DryCrawl | None = None  #: the look at an address, in place of its crawl
+    _save: str | None = None  #: the name under which the source is to be declared
     _left_out: Sequence[str] = ()  #: declared sources that are not crawled, because they are wrong
     given_settings: Sequence[str] = ()  #: those of -s, before they are checked
     feed_help = "export the items of your own spider; site and files refuse it"
@@ -91,14 +96,17 @@ class Command(ScrapyCrawl):
             "The spider site crawls one address (-a url=https://…), one source of "
             "sources.toml (-a source=NAME) or all web sites (neither); the spider files "
             "crawls one folder (-a root=FOLDER), one source or all sources of files; "
-            "site files together crawl all of both. -a sitemap=URL reads a sitemap or "
-            "feed as well, or alone. -a force=1 downloads every page again, even if "
-            "unchanged, -a resume=1 continues an interrupted run, -a max_pages=N stops "
-            "after N pages, -a lost_threshold=N removes pages that N runs in a row found "
-            "gone, -a allow_private=NAME lets the seed on host NAME lead into private "
-            "networks, -a job=NAME joins the run of all workers with that name. Exit "
-            "status: 0 complete, 3 incomplete, 4 another run is open or the last one is "
-            "paused, 1 not carried out."
+            "site files together crawl all of both. -a scope=PART crawls a part of the "
+            "host of url (pages, host, domain or below), -a yes=1 lets stored pages get out "
+            "of it. Of that source -a depth=LINKS, -a include=PATTERN, -a exclude=PATTERN, "
+            "-a delay=SECONDS, -a header=LINE and -a user_agent=TEXT choose a key, which is "
+            "stored. -a sitemap=URL reads a sitemap or feed as well, or alone. -a force=1 "
+            "downloads every page again, even if unchanged, -a resume=1 continues an "
+            "interrupted run, -a max_pages=N stops after N pages, -a lost_threshold=N removes"
+            " pages that N runs in a row found gone, -a allow_private=NAME lets the seed on "
+            "host NAME lead into private networks, -a job=NAME joins the run of all workers "
+            "with that name. Exit status: 0 complete, 3 incomplete, 4 another run is open or "
+            "the last one is paused, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -117,6 +125,10 @@ class Command(ScrapyCrawl):
             help="json: one object on standard output for each page that was visited or removed,"
             " and the closing table on standard error; none: no progress (default: line)",
         )
+
+        if type(self) is Command:  # not of those that crawl what is known
+            parser.add_argument("--save", metavar="NAME", help=SAVE_HELP)
+            parser.add_argument("--dry-run", action="store_true", help=DRY_HELP)
 
     def _refuse_usage(self, refuse: Callable[[str], NoReturn], message: str) -> NoReturn:
         """Refuse a command line; the log of a job of scrapyd has the reason."""
@@ -175,7 +187,12 @@ class Command(ScrapyCrawl):
             self._check_feed(feed_refusal(spider, self.settings))
         try:
             with base_command_damage(registry_database(Options.of(self.settings).registry)):
+                self._save = getattr(opts, "save", None)
+                if self._save is not None:
+                    check_save(Options.of(self.settings), self._save, opts.spargs)
                 runs = self.runs_of(ours, opts.spargs)
+                if getattr(opts, "dry_run", False):
+                    runs = self._dry_runs(runs)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
@@ -193,6 +210,20 @@ class Command(ScrapyCrawl):
         self.exitcode = FAILED  # also if signals stop it by force
         asyncio.get_event_loop().create_task(self._crawl_all(process, runs))
         process.start(stop_after_crawl=False)
+
+    def _dry_runs(self, runs: Sequence[SpiderRun]) -> list[SpiderRun]:
+        """Return the run that looks at an address, in place of the one that would crawl it.
+
+        Raises:
+            SourceError: the address cannot be crawled so, or no address is given.
+        """
+        assert self.settings is not None
+        given = runs[0].arguments
+        is_site = len(runs) == 1 and runs[0].spider is SiteSpider and "url" in given
+        source = source_of_run_arguments(Options.of(self.settings), given) if is_site else None
+        self._dry = DryCrawl(dry_source(source), given)
+        self._dry.apply(self.settings)
+        return [SpiderRun(SiteSpider, self._dry.arguments)]
 
     def _check_feed(self, refusal: str | None) -> None:
         """Refuse a crawl that would lose what a feed is to have."""
@@ -276,6 +307,8 @@ class Command(ScrapyCrawl):
                 print_crawl_error(SourceError(_left_out_line(self._left_out)), self.settings)
         finally:
             self.exitcode = worst
+            if self._dry is not None:
+                self._dry.close()
             stop_crawl_command()
 
     async def _crawl(
@@ -309,6 +342,10 @@ class Command(ScrapyCrawl):
             else:
                 print_crawl_error(damage, self.settings)
             return FAILED, False
+        return self._summed_up(crawler)
+
+    def _summed_up(self, crawler: Crawler) -> tuple[int, bool]:
+        """Print what came of a crawl, and save its source; return as ``_crawl`` does."""
         run: Run | None = getattr(crawler.spider, "run", None)
         if run is None or run.result is None:
             if run is not None and run.failure is not None:
@@ -316,9 +353,14 @@ class Command(ScrapyCrawl):
             return FAILED, False
         try:
             with printed():
-                print_crawl_closing_table(run, crawler.settings)
+                if self._dry is None:
+                    print_crawl_closing_table(run, crawler.settings)
+                else:
+                    self._dry.print_report(run)
         except OutputError as error:
             print_crawl_error(error, self.settings)
+            return FAILED, False
+        if self._save is not None and not self._saved(run, self._save):
             return FAILED, False
         stopped = crawler.stats.get_value("finish_reason") == "shutdown"
         if run.failure is not None:
@@ -327,6 +369,21 @@ class Command(ScrapyCrawl):
         if run.opened.over and run.opened.order is not None:
             return DONE, stopped  # its job has an end: whatever started it need not try again
         return self.status_of(run), stopped
+
+    def _saved(self, run: Run, name: str) -> bool:
+        """Declare the source of a run under a name, and print that; False: it cannot be."""
+        assert self.settings is not None
+        try:
+            path = save_crawled_source(self.settings, run, name)
+        except (SmartcrawlError, OSError) as error:
+            print_complaint("crawl", f"{run.source.name} was not saved as {name}: {error}")
+            return False
+        print_complaint(
+            "crawl",
+            f"{run.source.name} is called {name} now, and declared in {path}. To refresh it:"
+            f" {program_name()} crawl {'' if program_name() == OURS else 'site -a source='}{name}",
+        )
+        return True
 
     def _set_of_job(self, crawler: Crawler, arguments: dict[str, str]) -> None:
         """Apply the settings of the job that the source is; those of the command line win."""

@@ -8,12 +8,16 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from smartcrawl.model.choice_arguments import CHOICE_ARGUMENTS, ChoiceArgument
+from smartcrawl.model.settings_table import SETTINGS
+from smartcrawl.rules.extent import EXTENTS
 from smartcrawl.sources.kinds import FILES, GITHUB, SITE, SPIDERS
 from smartcrawl.terminal.command import count_argument
 
 #: Options that stand for an argument of the spider; each with what follows it, and its meaning.
 _ARGUMENTS: Final = (
     ("--sitemap", "URL", "read a sitemap or feed as well, or alone"),
+    ("--scope", "PART", f"crawl {', '.join(EXTENTS[:-1])} or {EXTENTS[-1]} of the address"),
     ("--max-pages", "N", "stop after N pages"),
     ("--lost-threshold", "N", "remove pages that N runs in a row found gone"),
     ("--allow-private", "NAME", "let the seed on host NAME lead into private networks"),
@@ -22,7 +26,11 @@ _ARGUMENTS: Final = (
 _SWITCHES: Final = (
     ("--force", "download every page again, even if unchanged"),
     ("--resume", "continue an interrupted run"),
+    ("--yes", "let stored pages get out of scope"),
 )
+#: What ``--dry-run`` and ``--save`` do; Scrapy's command has the options, too.
+DRY_HELP: Final = "ask robots.txt and the address, say what a crawl would have, store nothing"
+SAVE_HELP: Final = "declare the source as NAME in smartcrawl.toml, with all that was chosen"
 _ADDRESS: Final = re.compile(r"[/.:]|\Alocalhost\Z")
 _PATH: Final = re.compile(r"file:|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE)
 #: The start of an address of the web: a scheme, or a host with a dot or a port.
@@ -62,6 +70,13 @@ class CrawlWords:
                 help=meaning,
                 type=count_argument if metavar == "N" else str,
             )
+        for option, choice in _choices():
+            parser.add_argument(
+                option,
+                metavar=choice.metavar,
+                help=choice.meaning,
+                action="append" if choice.repeats else "store",
+            )
         for option, meaning in _SWITCHES:
             parser.add_argument(option, action="store_true", help=meaning)
         parser.add_argument(
@@ -72,6 +87,8 @@ class CrawlWords:
             "--progress", choices=("line", "json", "none"),
             help="json: one object for each page; none: no progress (default: line)",
         )  # fmt: skip
+        parser.add_argument("--save", metavar="NAME", help=SAVE_HELP)
+        parser.add_argument("--dry-run", action="store_true", help=DRY_HELP)
         parser.add_argument("-L", "--loglevel", metavar="LEVEL", help="how much is logged")
         parser.add_argument("--logfile", metavar="FILE", help="log to FILE")
         parser.add_argument("--nolog", action="store_true", help="log nothing")
@@ -94,6 +111,11 @@ def command_line_of_scrapy_crawl(
         value = getattr(opts, _name(option))
         if value is not None:
             arguments.append(f"{_name(option)}={value}")
+    for option, choice in _choices():
+        value = getattr(opts, _name(option))
+        if value is not None:
+            text = "\n".join(value) if choice.repeats else value
+            arguments.append(f"{_name(option)}={text}")
     arguments += [f"{_name(option)}=1" for option, _ in _SWITCHES if getattr(opts, _name(option))]
     arguments += opts.spargs
     found = _spiders(arguments, declared) if spider is None else [spider]
@@ -101,11 +123,36 @@ def command_line_of_scrapy_crawl(
         found += ["-a", argument]
     for setting in opts.set:
         found += ["-s", setting]
-    for option in ("--data-dir", "--progress", "--loglevel", "--logfile"):
+    for option in ("--data-dir", "--progress", "--save", "--loglevel", "--logfile"):
         value = getattr(opts, _name(option))
         if value is not None:
             found += [option, value]
+    found += ["--dry-run"] if opts.dry_run else []
     return [*found, "--nolog"] if opts.nolog else found
+
+
+def option_elsewhere(option: str) -> str | None:
+    """Return which key of a source, or which setting, does what an unknown option asks for.
+
+    >>> option_elsewhere("--keep-selectors")
+    'there is no option --keep-selectors: write the key keep_selectors into the table of a source'
+    >>> option_elsewhere("--download-timeout")
+    'there is no option --download-timeout: give the setting with -s DOWNLOAD_TIMEOUT=…'
+    """
+    from smartcrawl.sources.declared import source_keys  # noqa: PLC0415  # only a wrong option needs them
+
+    name = option.strip("-").replace("-", "_").lower()
+    found = [f"write the key {name} into the table of a source"] if name in source_keys() else []
+    upper = name.upper()
+    named = [upper] if upper in SETTINGS else [one for one in SETTINGS if one.endswith(f"_{upper}")]
+    if name and len(named) == 1:
+        found.append(f"give the setting with -s {named[0]}=…")
+    return f"there is no option {option}: {', or '.join(found)}" if found else None
+
+
+def _choices() -> list[tuple[str, ChoiceArgument]]:
+    """Return the options that choose keys of a source."""
+    return [(f"--{name.replace('_', '-')}", each) for name, each in CHOICE_ARGUMENTS.items()]
 
 
 def _name(option: str) -> str:

@@ -11,7 +11,11 @@ from importlib import import_module
 from typing import Any
 
 from smartcrawl import settings as of_module
-from smartcrawl.commands.crawl_words import CrawlWords, command_line_of_scrapy_crawl
+from smartcrawl.commands.crawl_words import (
+    CrawlWords,
+    command_line_of_scrapy_crawl,
+    option_elsewhere,
+)
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
@@ -173,7 +177,14 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
     parser = front_door_parser("crawl", CrawlWords())
     opts, args = parser.parse_known_args(words)
     settings = PlainSettings()
-    check_terminal_usage(parser, _known_settings(settings, opts), args, opts, notes=False)
+    check_terminal_usage(
+        parser,
+        _known_settings(settings, opts),
+        args,
+        opts,
+        notes=False,
+        elsewhere=option_elsewhere,
+    )
     spider = None
     if args and args[0] in SPIDERS and opts.spargs:
         spider = args.pop(0)  # the words of Scrapy's command

@@ -16,6 +16,7 @@ from smartcrawl.model.program import (
     program_crawl_line,
     program_name,
 )
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, reported_reason, unreached_page_reason
 from smartcrawl.reports.text import report_noun
@@ -24,7 +25,9 @@ from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import only_by_order, only_not_due, seed_led_to
 from smartcrawl.run.batches import RunCounters
 from smartcrawl.run.run import Run
+from smartcrawl.run.site_starts import other_site_part, site_part_words
 from smartcrawl.sources.kinds import SHAREPOINT
+from smartcrawl.sources.site import SiteSource
 from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.state_folder import LOCAL, data_dir_words
 from smartcrawl.terminal.tables import print_table, printed_number_column, printed_word_column
@@ -63,6 +66,7 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
             line = summary_command_line("crawl", data_dir, start)
             output.say("  to crawl where it leads:", command=line, indent=4)
     _print_removals(output, run, result, data_dir)
+    _print_part(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     if result.is_one_stored:
         output.say("Search it:", command=summary_command_line("search", data_dir, words))
@@ -74,6 +78,21 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
         )
     if program_name() == OURS and Path(data_dir) != Path(LOCAL).absolute():
         output.line(f"Stored in:  {escape(data_dir)}")
+
+
+def _print_part(output: Output, run: Run, result: RunResult, data_dir: str) -> None:
+    """Print which part of its host a new address stands for, and how to get the other."""
+    source = run.source
+    if not (isinstance(source, SiteSource) and source.by_default) or result.is_empty:
+        return
+    found = run.seeds.decided or source
+    others, other = other_site_part(found)
+    option = program_argument("scope", other)
+    start = program_crawl_line(shlex.quote(redacted_text(source.seeds[0]))).split(" ", 2)[2]
+    output.say(
+        f"This is {escape(site_part_words(found))}. {others}:",
+        command=summary_command_line("crawl", data_dir, f"{start} {option}"),
+    )
 
 
 def _print_state(output: Output, run: Run, result: RunResult) -> None:

@@ -198,11 +198,7 @@ def _robots_text(robots: dict[str, Any] | None) -> str | None:
         text += f" by the copy of {robots['fetchedAt']}: {_rule_text(robots)}"
     if robots["error"] is not None:
         text += f"; the request at {robots['failedAt']} failed: {robots['error']}"
-    return (
-        text
-        if robots["obeyed"]
-        else f"{text}; ignored, because obey_robots or ROBOTSTXT_OBEY is off"
-    )
+    return text if robots["obeyed"] else f"{text}; ignored, because ROBOTSTXT_OBEY is off"
 
 
 def _rule_text(robots: dict[str, Any]) -> str:
@@ -319,7 +315,6 @@ class Command(RegistryCommand):
             RobotsOptions.of(settings),
             obeyed=setting_value(settings, "ROBOTSTXT_OBEY"),
             jobs=stored_jobs_of_sources(connection, known),
-            sources=known,
         )
         stories = Stories(connection, self.options, known, robots, again=self.again)
         answer = stories.about(url, sources)

@@ -253,8 +253,6 @@ class RunLifecycle:
             return
         log_embedding_at_crawler_start(run.options)
         drop_embedding_at_crawler_end(self._crawler, run)
-        if run.source.request.obey_robots is False and not run.options.robots_obeyed:
-            logger.warning("%s", _disobedience(run.source.name, run.source.request.robots_reason))
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
 
@@ -338,15 +336,6 @@ class RunLifecycle:
             self._signals.close()
         if stale := run.batches.progress.stale:
             logger.warning("visits dropped because they came after the run had ended: %d", stale)
-
-
-def _disobedience(source: str, reason: str) -> str:
-    """Return that robots.txt does not count in a run, with the reason of the operator."""
-    said = reason or 'none is given; write one as obey_robots = { obey = false, reason = "…" }'
-    return (
-        f"{source} does not obey robots.txt, which is not even requested: obey_robots is false in"
-        f" its table (reason: {said})"
-    )
 
 
 def _over_words(run: Run) -> str:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
 from scrapy.settings import BaseSettings
 
-from smartcrawl.engine.download.network import SOURCE_PROXY
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.run.hosts import host_gate_slot
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.kinds import SITE
-from smartcrawl.sources.request_keys import request_proxy_address
 
 _PRIORITY: Final = "spider"  #: -s of a command line is stronger: it is an order for one run
 _SLOTS: Final = "DOWNLOAD_SLOTS"
@@ -29,7 +26,6 @@ def options_with_source_keys(settings: BaseSettings, source: Source, options: Op
 
     Raises:
         SourceError: a file of sources cannot be read.
-        SettingError: the variable that the key ``proxy`` names has no address.
     """
     for name, value in _values(settings, source).items():
         settings.set(name, value, priority=_PRIORITY)
@@ -48,8 +44,6 @@ def _values(settings: BaseSettings, source: Source) -> dict[str, Any]:
     if request.concurrency is not None:
         most = settings.getint("CONCURRENT_REQUESTS")
         values["CONCURRENT_REQUESTS"] = max(most, request.concurrency)
-    if request.proxy is not None:
-        values[SOURCE_PROXY] = request_proxy_address(request.proxy, os.environ)
     return values
 
 

@@ -461,6 +461,15 @@ def url_host_key(url: str) -> str:
     return can_ada.parse(url).host.removesuffix(":80").removesuffix(":443")
 
 
+def url_path(url: str) -> str:
+    """Return the path of a request URL.
+
+    >>> url_path("https://example.com/a/b?c=/d/")
+    '/a/b'
+    """
+    return f"/{url[url.index('/') + 2 :].partition('?')[0].partition('/')[2]}"
+
+
 def url_has_port(host: str) -> bool:
     """Whether a host is written with a port.
 

@@ -275,7 +275,8 @@ def refreshable_source_rows(connection: Connection) -> dict[str, dict[str, str]]
             found[name] = listed
             continue
         for start in last_start_rows(connection, name):
-            if url_host_key(start.url) != name:
+            host = url_host_key(start.url)
+            if name != host and not name.startswith(f"{host}-"):
                 continue  # a formerly declared source
             arguments = found.setdefault(name, {})
             if start.role is Role.SEED:

@@ -22,6 +22,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.run_orders import is_run_row_before_seal
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
+from smartcrawl.registry.site_parts import StoredPart, decide_part_row, part_row_of
 from smartcrawl.rules.model import RunState
 
 if TYPE_CHECKING:  # imports PostgreSQL's client, which few runs need
@@ -139,6 +140,26 @@ class Registry:
     def readers(self, source: int) -> RegistryReaders:
         """Return the readers of one source, on a connection of their own."""
         return RegistryReaders(self.database.connect(readonly=True), source)
+
+    def decide_part(self, run: OpenRun, part: runs.SourcePart) -> StoredPart:
+        """Store how far an open source reaches, unless another worker did; return what is so.
+
+        Workers that join the run later have to agree with it.
+        """
+
+        def decide() -> StoredPart:
+            found = decide_part_row(self.connection, run.source, part)
+            if run.shared:
+                from smartcrawl.registry.runs.membership import add_run_row_rules  # noqa: PLC0415  # imports PostgreSQL's client
+
+                add_run_row_rules(self.connection, run.no, {"scope": found.extent})
+            return found
+
+        return self._control.write(decide)
+
+    def part(self, source: int) -> StoredPart:
+        """Return how far a source reaches."""
+        return self._control.retry(lambda: part_row_of(self.connection, source))
 
     def add_seeds(self, run: int, numbers: list[int], role: runs.Role = runs.Role.SEED) -> None:
         """Record the addresses that a run starts from."""

@@ -9,9 +9,6 @@ from urllib.parse import urlsplit
 from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.today import reported_source_today
-from smartcrawl.sources.base import Source
-from smartcrawl.sources.request_keys import SourceRequest
 
 if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
     from smartcrawl.sources.jobs import JobDefinition
@@ -83,8 +80,8 @@ class StoredRobotsReport:
 class RobotsOfSources:
     """The stored robots.txt copies, as the runs of each source read them.
 
-    A job has a user agent of its own, and may not obey robots.txt. Other sources have the settings,
-    or the keys in their places.
+    A job has a user agent of its own, and may not obey robots.txt; all other sources have the
+    settings.
     """
 
     def __init__(
@@ -95,39 +92,24 @@ class RobotsOfSources:
         *,
         obeyed: bool,
         jobs: Mapping[str, JobDefinition],
-        sources: Mapping[str, Source],
     ) -> None:
-        """``obeyed`` is ROBOTSTXT_OBEY; ``jobs``: those that stand for their sources, by name.
-
-        ``sources``: the declared ones, by name.
-        """
+        """``obeyed`` is ROBOTSTXT_OBEY; ``jobs``: those that stand for their sources, by name."""
         self._connection = connection
         self._read = read
         self._options = options
         self._obeyed = obeyed
         self._jobs = jobs
-        self._sources = sources
-        self._requests: dict[str, SourceRequest] = {}
         self._by_agent: dict[str, StoredRobotsReport] = {}
 
     def is_obeyed(self, source: str) -> bool:
         """Whether the runs of a source obey robots.txt."""
-        if (job := self._jobs.get(source)) is not None:
-            return job.config.respect_robots_txt
-        obeyed = self._request_of(source).obey_robots
-        return self._obeyed if obeyed is None else obeyed
-
-    def _request_of(self, source: str) -> SourceRequest:
-        if source not in self._requests:
-            known = reported_source_today(self._connection, self._sources, source)
-            self._requests[source] = SourceRequest() if known is None else known.request
-        return self._requests[source]
+        job = self._jobs.get(source)
+        return self._obeyed if job is None else job.config.respect_robots_txt
 
     def of(self, source: str) -> StoredRobotsReport:
         """Return the copies for the agent of a source."""
         job, options = self._jobs.get(source), self._options
-        own = self._request_of(source).user_agent if job is None else job.config.user_agent
-        agent = options.agent or own or options.user_agent
+        agent = options.agent or (options.user_agent if job is None else job.config.user_agent)
         if agent not in self._by_agent:
             read = self._read(options.parser, agent)
             self._by_agent[agent] = StoredRobotsReport(self._connection, read)

@@ -15,6 +15,7 @@ from smartcrawl.registry.hosts import distrusted_host_rows
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.runs.run_results import last_root_row, last_start_rows
 from smartcrawl.registry.runs.runs import Role, declared_source_rows
+from smartcrawl.registry.site_parts import stored_part_row
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.forecast import Facts, forecast_finding, reason_without_validators
 from smartcrawl.rules.model import Extraction, Mode, RemovalRule, Standing, Status, Word
@@ -26,11 +27,11 @@ from smartcrawl.sources.base import (
     belongs_to_source,
     source_refusals,
 )
+from smartcrawl.sources.chosen import source_with_keys
 from smartcrawl.sources.declared import DeclaredSources
 from smartcrawl.sources.files import ad_hoc_files_source
 from smartcrawl.sources.github.source import ad_hoc_repository_source
 from smartcrawl.sources.kinds import GITHUB, SHAREPOINT, source_kind_named
-from smartcrawl.sources.site import SiteSource
 
 _ENTRIES = """
 SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.lost_count,
@@ -221,11 +222,17 @@ def reported_source_today(
     root = last_root_row(connection, name)
     if root is not None:
         kind = connection.execute(_KIND, (name,)).get
-        return ad_hoc_repository_source(root) if kind == GITHUB.name else ad_hoc_files_source(root)
+        of_root = ad_hoc_repository_source if kind == GITHUB.name else ad_hoc_files_source
+        listed = stored_part_row(connection, name)
+        return source_with_keys(of_root(root), {} if listed is None else listed.chosen)
     starts = last_start_rows(connection, name)
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
-    return SiteSource(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
+    part = stored_part_row(connection, name)
+    if part is None or not starts:
+        return None
+    source = part.source(seeds, sitemaps)
+    return source.decided(seeds[0], (), ()) if source.is_open else source
 
 
 def has_wrong_table(declared: Mapping[str, Source], name: str) -> bool:

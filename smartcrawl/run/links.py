@@ -256,14 +256,14 @@ class SitemapLinks:
         """Offer the sitemaps that the robots.txt of ``origin`` names, on any host."""
         if not (self._from_robots and urls):
             return
-        if self._seeds.scope.holds(origin):
+        if self._seeds.scope.holds(origin) and not self._seeds.is_open:
             urls = [self._signed.bare(url) for url in urls]
             self.offer(urls, map(url_host_key, urls), kind=1, depth=0)
         else:
             self._elsewhere.append((origin, urls))
 
     def named_elsewhere(self) -> None:
-        """Offer the sitemaps that were named out of scope, now that the scope moved."""
+        """Offer the sitemaps that were named out of scope, now that the scope is another one."""
         elsewhere, self._elsewhere = self._elsewhere, []
         for origin, urls in elsewhere:
             self.named(origin, urls)
@@ -378,6 +378,7 @@ class Links:
         self._hops: dict[int, int] = {}  #: number of redirects that led to a page, on the best way
         self._kept_back: dict[int, _KeptRedirect] = {}
         self._hops_of = hops_of
+        self._with_sitemaps = False  #: whether those that were given are offered
         self._redirects = redirects
         self._chains = Chains()
 
@@ -394,6 +395,16 @@ class Links:
         numbers = list(dict.fromkeys(numbers))
         self._offers.offer(numbers, 0)
         seeds.seeds = set(numbers)
+        self._with_sitemaps = False
+        if not seeds.is_open:
+            self.begin_sitemaps()
+
+    def begin_sitemaps(self) -> None:
+        """Offer the sitemaps that were given with the source, when its scope is decided; once."""
+        source, seeds = self._source, self._seeds
+        if self._with_sitemaps:
+            return
+        self._with_sitemaps = True
         sitemaps = [self._signed.bare(url) for url in source.sitemaps]
         hosts = [*map(url_host_key, sitemaps)]
         for url in sitemaps:
@@ -485,6 +496,7 @@ class Links:
         """
         parsed = visit.parsed
         page, links = visit.page, list(links)
+        self.decide_scope(visit, links)
         listed = [
             link._replace(url=self._bare(link.url)) if "?" in link.url or ";" in link.url else link
             for link in links
@@ -514,6 +526,20 @@ class Links:
         parsed.targets = pack_stored_numbers(numbers)
         parsed.scope = self._seeds.scope_no if whole else _UNFILTERED
         parsed.canonical_no = self._canonical(canonical, page.no, depth)
+
+    def decide_scope(self, visit: Visit, links: Iterable[Link] = ()) -> None:
+        """Let the first answer of its seed that is no redirect decide the scope of an open source.
+
+        ``links``: those of the answer.
+        """
+        seeds = self._seeds
+        if not (seeds.is_open and seeds.is_seed(visit.page.no)) or (
+            visit.outcome is Outcome.REDIRECT and visit.parsed.targets
+        ):
+            return
+        leads = [link.url for link in links if link.type != CUT]
+        if visit.outcome is not Outcome.REDIRECT or not leads:
+            seeds.decide(visit.url, leads, lists=bool(visit.kind))
 
     def _count(self, visit: Visit, chain: str) -> None:
         """Count a page of a chain, and the pages of the chain to which it led first."""

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from smartcrawl.index.embedded.vectors import index_embedder_number, prepare_index_for_vectors
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.ports import Embedder
+from smartcrawl.model.choice_arguments import CHOICE_ARGUMENTS
 from smartcrawl.model.exceptions import SourceError, meant_word
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_argument, program_argument_label
@@ -25,6 +26,11 @@ from smartcrawl.registry.runs.run_orders import PREFIX
 from smartcrawl.run.orders import MOST_RETRY_BATCHES, RETRY_BATCHES, Orders
 from smartcrawl.run.pushing import run_push_key
 from smartcrawl.run.run import Run
+from smartcrawl.run.site_starts import (
+    listed_source_of_start,
+    site_of_address,
+    wanted_part_of_run_arguments,
+)
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import (
     DeclaredSources,
@@ -43,9 +49,11 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 logger = logging.getLogger(__name__)
 
 _OF_RUNS = ("force", "resume", "max_pages", "lost_threshold", "allow_private", "job")
-ARGUMENTS = ("url", "sitemap", "source", *_OF_RUNS)  #: of the spider site
-FILES_ARGUMENTS = ("root", "source", *_OF_RUNS)  #: of the spider files
-GITHUB_ARGUMENTS = ("url", "source", *_OF_RUNS)  #: of the spider github
+_OF_FILES = ("yes", "include", "exclude")
+#: Of the spider site.
+ARGUMENTS = ("url", "scope", "yes", *CHOICE_ARGUMENTS, "sitemap", "source", *_OF_RUNS)
+FILES_ARGUMENTS = ("root", *_OF_FILES, "source", *_OF_RUNS)  #: of the spider files
+GITHUB_ARGUMENTS = ("url", *_OF_FILES, "source", *_OF_RUNS)  #: of the spider github
 LIBRARY_ARGUMENTS = ("source", "retry_batches", *_OF_RUNS)  #: of the spider sharepoint
 _FROM_SCRAPYD = ("_job", "_version")  #: ``_job`` also comes from the server of the HTTP API
 
@@ -151,12 +159,18 @@ def source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> Sour
     declared = load_declared_sources(*options.source_files)
     if url is not None and name is not None:
         raise _both_given("url")
+    wanted = wanted_part_of_run_arguments(arguments)
     if url is not None:
-        return ad_hoc_site_source(url, declared, sitemaps=sitemaps)
+        source = ad_hoc_site_source(url, declared, sitemaps=sitemaps)
+        return site_of_address(options, source, wanted)
+    if name is not None or not sitemaps:
+        _refuse_choices(options, arguments, SITE)
     if name is not None:
         return source_with_sitemaps(_named(options, declared, name, SITE), sitemaps)
     if sitemaps:
-        return ad_hoc_site_source(None, declared, sitemaps=sitemaps)
+        return site_of_address(
+            options, ad_hoc_site_source(None, declared, sitemaps=sitemaps), wanted
+        )
     if (only := _only(declared, SITE)) is not None:
         return only
     raise SourceError(
@@ -247,10 +261,32 @@ def _listed_source(
         raise _both_given(start)
     if given is not None:
         try:
-            return ad_hoc_source(given)
+            source = ad_hoc_source(given)
         except ValueError as error:
             raise SourceError(f"{program_argument_label(start)} {error}") from error
+        wanted = wanted_part_of_run_arguments(arguments, kind.name)
+        return listed_source_of_start(options, source, wanted)
+    _refuse_choices(options, arguments, kind)
     return _named(options, declared, name, kind) if name is not None else _only(declared, kind)
+
+
+def _refuse_choices(options: Options, arguments: Mapping[str, Any], kind: Kind) -> None:
+    """Refuse arguments that choose keys of a source, where that is declared.
+
+    Raises:
+        SourceError: with the key that does the same.
+    """
+    for name in ("scope", *CHOICE_ARGUMENTS):
+        if name not in arguments:
+            continue
+        choice = CHOICE_ARGUMENTS.get(name)
+        key = name
+        if choice is not None:
+            key = (choice.site if kind is SITE else choice.listed) or name
+        raise SourceError(
+            f"{program_argument_label(name)} is about an address or a folder that is not declared:"
+            f" for a declared source, write its key {key} into its table in {options.sources_file}"
+        )
 
 
 def _both_given(start: str) -> SourceError:

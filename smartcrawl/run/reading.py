@@ -41,6 +41,7 @@ from smartcrawl.model.exceptions import (
     RegistryError,
     SnapshotError,
     SnapshotStoreError,
+    SourceError,
 )
 from smartcrawl.model.pages import BROUGHT, EMPTIED_AT, NAMES_SIGNED, Page, Visit
 from smartcrawl.model.redaction import redacted_text
@@ -314,11 +315,12 @@ class Reading:
         self._replacements = Replacements(run.stored_pages, due=run.opened.due)
         run.halt.when_dropped(self._documents.give_up)
 
-    async def take(self, visit: Visit) -> RegistryError | None:
+    async def take(self, visit: Visit) -> RegistryError | SourceError | None:
         """Fill in the document, hashes, chunks and links of a visit.
 
         An unexpected error becomes the outcome of the visit. Returns the error if the
-        registry cannot be read or written, or is damaged, else None.
+        registry cannot be read or written, or is damaged, or if the source would share pages with
+        another one, else None.
 
         Raises:
             GivenUpError: the crawl ended before the document was read.
@@ -328,9 +330,11 @@ class Reading:
         run.turns.landed(visit.page)
         try:
             await self._fill_in(visit)
+            if visit.respelled is None and not run.spellings.is_open(visit):
+                run.links.decide_scope(visit)
         except GivenUpError:
             raise
-        except RegistryError as error:
+        except (RegistryError, SourceError) as error:
             return error  # no fault of the page
         except Exception as error:
             damage = run.registry.database.damage(error)
@@ -765,7 +769,7 @@ class VisitSteps:
     """The steps that the pipelines of a crawl take, as does a run of tests without a network."""
 
     def __init__(
-        self, run: Run, reading: Reading, damaged: Callable[[RegistryError], None]
+        self, run: Run, reading: Reading, damaged: Callable[[RegistryError | SourceError], None]
     ) -> None:
         """``damaged`` ends the run, because its registry cannot be read or written."""
         self._run = run
@@ -811,7 +815,7 @@ class VisitSteps:
             return None
         return visit
 
-    def _note(self, damage: RegistryError | None) -> None:
+    def _note(self, damage: RegistryError | SourceError | None) -> None:
         if damage is not None:
             self._damaged(damage)
 

@@ -213,6 +213,8 @@ class Run:
         """Drop cached scope decisions, and offer sitemaps that the old scope refused."""
         self._book.forget()
         self.sitemaps.named_elsewhere()
+        if self.seeds.decided is not None:
+            self.links.begin_sitemaps()
 
     def _new_beyond(self) -> BeyondDepth:
         return BeyondDepth(

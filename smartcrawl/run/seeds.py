@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
@@ -16,14 +17,17 @@ from smartcrawl.registry.pages import PageReader, RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.run_results import last_start_rows, left_out_start_rows
 from smartcrawl.registry.runs.runs import OpenRun, Role
+from smartcrawl.registry.site_parts import StoredPart, part_of_source
 from smartcrawl.rules.connections import (
     SeedReach,
     bare_connection_host,
     literal_connection_address,
 )
 from smartcrawl.run.offers import Offers
+from smartcrawl.run.site_starts import check_decided_apart
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.scope import Scope
+from smartcrawl.sources.site import SiteSource
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +119,9 @@ class Seeds:
         self.scope: Scope = source.scope
         self.scope_no = registry.fingerprint(self.scope.fingerprint())
         self.moves = 0  #: how often the scope moved
+        self.is_open = source.is_open  #: whether the first answer of the seed decides the scope
+        self.decided: SiteSource | None = None  #: the source, once that answer has decided
+        self._ways = list(source.seeds)  #: addresses by which an open source led to its first page
         self._source = source
         self._registry = registry
         self._opened = opened
@@ -123,8 +130,41 @@ class Seeds:
         self._moved: Callable[[], None] = lambda: None
 
     def when_moved(self, moved: Callable[[], None]) -> None:
-        """Call ``moved`` after each move of the scope."""
+        """Call ``moved`` after each move of the scope, and when it is decided."""
         self._moved = moved
+
+    # An open scope
+
+    def decide(self, url: str, links: Iterable[str] = (), *, lists: bool = False) -> None:
+        """Decide how far an open source reaches, by the page at the end of its seed's redirects.
+
+        ``links``: the addresses to which that page leads. ``lists``: whether it is a sitemap or a
+        feed. Another worker may have decided before.
+
+        Raises:
+            SourceError: the redirects of the seed led into another source.
+        """
+        source = self._source
+        assert isinstance(source, SiteSource), "no other one is open"
+        inside = [link for link in links if self.scope.holds(link)]
+        found = source.decided(url, inside, self._ways, lists=lists)
+        check_decided_apart(self._registry.connection, found)
+        self._adopt(self._registry.decide_part(self._opened, part_of_source(found)))
+
+    def follow_decided(self) -> None:
+        """Take the decision of another worker about an open scope."""
+        stored = self._registry.part(self._opened.source) if self.is_open else None
+        if stored is not None and stored.start is not None:
+            self._adopt(stored)
+
+    def _adopt(self, stored: StoredPart) -> None:
+        """Take the scope that is stored for an open source."""
+        self._source = self.decided = stored.source(self._source.seeds, self._source.sitemaps)
+        self.is_open = False
+        self.scope = replace(self.decided.scope, hosts=self.scope.hosts)
+        self.scope_no = self._registry.fingerprint(self.scope.fingerprint())
+        self.moves += 1
+        self._moved()
 
     def is_seed(self, number: int) -> bool:
         """Whether a page is a seed of this run, or the target of a seed's redirect."""
@@ -187,6 +227,8 @@ class Seeds:
         Only the scope of an ad-hoc source moves: a declared source states its hosts. Returns
         whether the scope moved.
         """
+        if self.is_open and self.is_seed(number):
+            self._ways.append(target)
         moved = self.scope.moved_to(target) if self._source.ad_hoc else None
         if moved is None or not self.is_seed(number):
             return False

@@ -91,9 +91,9 @@ MESSAGES: Final = {
     Fault.TOO_SLOW: "the body came more slowly than MIN_DOWNLOAD_RATE",
     Fault.DNS: "the host name cannot be resolved: check the spelling and the name server",
     Fault.REFUSED: "connection refused: is the server running, and is the port right?",
-    Fault.TIME_OUT: "no complete response within DOWNLOAD_TIMEOUT (timeout of its source)",
+    Fault.TIME_OUT: "no complete response within DOWNLOAD_TIMEOUT",
     Fault.TRUNCATED: "the body ended before its announced length",
-    Fault.TOO_LARGE: "the body is larger than DOWNLOAD_MAXSIZE (max_size of its source)",
+    Fault.TOO_LARGE: "the body is larger than DOWNLOAD_MAXSIZE",
     Fault.TLS: "no TLS connection: does the port speak TLS, or should the address begin "
     "with http://?",
     Fault.RESET: "the connection broke before the response was complete",

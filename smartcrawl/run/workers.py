@@ -16,6 +16,7 @@ from smartcrawl.registry.recomputing import recompute_row_ids
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest, count_run_rows
+from smartcrawl.registry.site_parts import part_of_source
 from smartcrawl.registry.writer import Written
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier import Frontier, FrontierDepths
@@ -169,6 +170,7 @@ class Alone:
                 due=options.due_only and not source.traits.is_listed,
                 job=orders.job,
                 job_run=orders.job_run,
+                part=part_of_source(source),
             )
             opened = registry.open_run(request, now)
             recompute_row_ids(

@@ -52,6 +52,7 @@ class Source(BaseModel):
     #: Fields that are no keys of sources.toml.
     UNDECLARED: ClassVar[frozenset[str]] = frozenset(
         {"name", "request", "ad_hoc", "of_job", "addresses"}
+        | {"start", "stale", "ways", "by_default"}
     )
 
     name: str  #: name with release, as in docs@2.1
@@ -88,6 +89,11 @@ class Source(BaseModel):
     def lists(self, url: str) -> bool:
         """Whether a listing of the source says if the page at ``url`` exists."""
         return self.kind_of(url).is_listed
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the first answer of its seed decides how far it reaches."""
+        return False
 
     @property
     def linked_seeds(self) -> tuple[str, ...]:
@@ -127,7 +133,8 @@ class Source(BaseModel):
     @classmethod
     def keys(cls) -> tuple[str, ...]:
         """Return the keys of a table of sources.toml."""
-        own = (key for key in cls.model_fields if key not in cls.UNDECLARED)
+        fields = cls.model_fields.items()
+        own = (field.alias or key for key, field in fields if key not in cls.UNDECLARED)
         return (*own, *request_keys_of_kind(cls.model_fields["kind"].default))
 
 
@@ -148,7 +155,8 @@ def belongs_to_source(source: Source, url: str) -> bool:
     """
     if source.scope.allows(url):
         return True
-    moved = source.scope.moved_to(url) if source.ad_hoc else None
+    single = source.scope.addresses is not None
+    moved = source.scope.moved_to(url) if source.ad_hoc and not single else None
     return moved is not None and moved.allows(url)
 
 

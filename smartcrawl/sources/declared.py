@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -16,6 +16,7 @@ from smartcrawl.model.exceptions import SourceError, UnknownSourceError, meant_w
 from smartcrawl.model.program import program_argument, program_argument_label, program_crawl_line
 from smartcrawl.model.settings_file import SETTINGS_FILE, parsed_toml_file
 from smartcrawl.model.urls import url_host_key
+from smartcrawl.rules.extent import EXTENTS
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import (
     MODES,
@@ -35,6 +36,8 @@ from smartcrawl.sources.request_keys import (
 )
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.site import SiteSource
+
+_Made = TypeVar("_Made", bound=Source)
 
 #: The model of each kind that sources.toml may have.
 _MODELS: Final[Mapping[str, type[Source]]] = {
@@ -105,6 +108,11 @@ class DeclaredSources(dict[str, Source]):
             raise SourceError("\n".join(str(_problems_of(*each)) for each in found.items()))
 
 
+def source_keys() -> frozenset[str]:
+    """Return the keys that a table of any kind takes."""
+    return frozenset().union(*(model.keys() for model in _MODELS.values()))
+
+
 def load_declared_sources(path: Path, *others: Path) -> DeclaredSources:
     """Return the declared sources of files; none of a file that is not there.
 
@@ -168,7 +176,7 @@ def _spider_of(table: object) -> str | None:
 
 def ad_hoc_site_source(
     url: str | None, declared: Mapping[str, Source], *, sitemaps: Sequence[str] = ()
-) -> Source:
+) -> SiteSource:
     """Return the source with the name of the host of ``url`` and with all pages of that host.
 
     Without a ``url`` it has the name of the host of the first of the ``sitemaps``.
@@ -309,6 +317,17 @@ def _declared(name: str, table: object, folder: Path) -> Source:
     return source
 
 
+def declared_source_problems(
+    model: type[_Made], values: Mapping[str, object], labels: Mapping[str, str]
+) -> tuple[_Made | None, list[str]]:
+    """Return a source of these values, or what is wrong with them; ``labels``: of their keys."""
+    try:
+        return model.model_validate(values), []
+    except ValidationError as error:
+        found = [(str((one["loc"] or ("seeds",))[0]), _reason(one)) for one in error.errors()]
+        return None, [f"{labels.get(key, key)} {reason}" for key, reason in found]
+
+
 def _problems(where: str, error: ValidationError) -> list[str]:
     """Return pydantic's errors as sentences, one for each key."""
     lines = []
@@ -337,7 +356,7 @@ def _reason(found: ErrorDetails) -> str:
         case "model_type" | "model_attributes_type":
             takes = "a table, as in { pattern = '/tag/', mode = 'links_only' }"
         case "is_instance_of":
-            takes = f"one of {', '.join(MODES)}"
+            takes = f"one of {', '.join(EXTENTS if found['loc'][0] == 'scope' else MODES)}"
         case "bool_type":
             takes = "true or false"
         case "is_instance_of" if found["loc"][0] == "ca_file":

@@ -23,6 +23,7 @@ from smartcrawl.model.exceptions import nearest_word
 from smartcrawl.model.openai_server import authority_file_option
 from smartcrawl.model.setting_values import MOST_NUMBER
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key
+from smartcrawl.rules.extent import EXTENTS, Extent
 from smartcrawl.rules.model import Mode
 from smartcrawl.sources.scope import compile_scope_pattern
 
@@ -290,6 +291,10 @@ def _mode(word: object) -> object:
     return Mode[word.upper()] if isinstance(word, str) and word in MODES else word
 
 
+def _extent(word: object) -> object:
+    return Extent(word) if isinstance(word, str) and word in EXTENTS else word
+
+
 def declared_field_text(value: object) -> str:
     """Return a value in the form for messages, without credentials (RD-20)."""
     return _CREDENTIALS.sub("…@", repr(value))
@@ -298,6 +303,7 @@ def declared_field_text(value: object) -> str:
 LIST: Final = BeforeValidator(_as_tuple)  #: a list of TOML
 Pattern = Annotated[str, AfterValidator(_regular_expression)]
 IndexMode = Annotated[Mode, BeforeValidator(_mode)]
+SiteExtent = Annotated[Extent | None, BeforeValidator(_extent)]
 Label = Annotated[str, AfterValidator(_label)]
 AuthoritiesFile = Annotated[Path, BeforeValidator(_authorities)]
 Limit = Annotated[int, Field(ge=0, le=MOST_NUMBER)]

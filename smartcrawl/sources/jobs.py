@@ -31,7 +31,6 @@ from smartcrawl.sources.fields import (
     Patterns,
     declared_pattern_size,
 )
-from smartcrawl.sources.request_keys import files_only_refusal
 from smartcrawl.sources.site import SiteSource
 
 INVALID_INPUT: Final = "INVALID_INPUT"
@@ -82,7 +81,6 @@ def job_error_of_defect(defect: Mapping[str, Any], path: tuple[str | int, ...]) 
             names.append(key)
             what = key
         reason = f"{what} is not known: /openapi.json lists what is"
-        reason = files_only_refusal(key) or reason
     elif kind == "missing":
         reason = f"{_place(path) if path else 'a JSON body'} is missing"
     else:

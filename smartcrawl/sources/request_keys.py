@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.model.setting_values import Number, Setting, Switch, Whole
+from smartcrawl.model.setting_values import Number, Setting, Whole
 from smartcrawl.sources.kinds import FILES, GITHUB, SHAREPOINT, SITE
 
 MOST_HEADERS: Final = 20
@@ -30,11 +29,6 @@ _OWN: Final = re.compile(
     re.IGNORECASE,
 )
 _TAKES_HEADERS: Final = 'a table of texts, as in { "X-Team" = "docs" }'
-
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TAKES_OBEDIENCE: Final = (
-    'true, false, or { obey = false, reason = "…" }, whose reason is in the log of each run'
-)
 
 HeaderLines = tuple[tuple[str, str], ...]
 
@@ -92,64 +86,6 @@ class _Headers(Setting):
             )
 
 
-class _Proxy(Setting):
-    """The address of a proxy, or the variable of the environment that has it."""
-
-    __slots__ = ()
-
-    def read(self, value: Any) -> str:
-        """Return the address, or the name of the variable."""
-        takes = (
-            "http://HOST:PORT, or the name of a variable of the environment that has it, also"
-            " with USER:PASSWORD@ before the host"
-        )
-        if isinstance(value, str) and _VARIABLE.fullmatch(value):
-            return value
-        if not isinstance(value, str) or request_proxy_parts(value) is None:
-            raise self.error(redacted_text(str(value)[:200]), takes)
-        if "@" in value:
-            raise SettingError(
-                "proxy has a user or a password, which would stand in this file: put the whole"
-                " address into a variable of the environment, and write its name, as in"
-                ' proxy = "DOCS_PROXY"'
-            )
-        return value
-
-
-class _Obedience(Switch):
-    """Whether robots.txt is obeyed; a reason may stand beside it."""
-
-    __slots__ = ()
-
-    def read(self, value: Any) -> bool:
-        """Return whether it is obeyed."""
-        if isinstance(value, Mapping):
-            if set(value) - {"obey", "reason"} or not isinstance(value.get("reason", ""), str):
-                raise self.error(dict(value), _TAKES_OBEDIENCE)
-            value = value.get("obey")
-        if not isinstance(value, bool):
-            raise self.error(value, _TAKES_OBEDIENCE)
-        return value
-
-
-def request_proxy_parts(address: str) -> tuple[str, int] | None:
-    """Return host and port of a proxy's address; None: it is none that can be used.
-
-    >>> request_proxy_parts("http://proxy.example.com:3128"), request_proxy_parts("socks5://a:1")
-    (('proxy.example.com', 3128), None)
-    """
-    try:
-        parts = urlsplit(address)
-        port = parts.port or 80
-    except ValueError:
-        return None
-    if parts.scheme != "http" or not parts.hostname or re.search(r"\s", address):
-        return None
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
-        return None
-    return parts.hostname, port
-
-
 @dataclass(frozen=True, slots=True)
 class RequestKey:
     """One key: its type with name, unit, bounds and sentence, and where it may stand."""
@@ -157,7 +93,6 @@ class RequestKey:
     form: Setting
     setting: str | None  #: whose value it takes the place of; None: there is no such setting
     kinds: frozenset[str]  #: kinds of sources that take it
-    is_of_files: bool = False  #: it stands in files only: API and MCP refuse it
 
     @property
     def name(self) -> str:
@@ -192,44 +127,10 @@ REQUEST_KEYS: Final[Mapping[str, RequestKey]] = {
         RequestKey(_Agent("user_agent", None, "text", "User-Agent of each request, and the robot"
             " that robots.txt is read for"), "USER_AGENT", _WEB),
         RequestKey(_Headers("headers", None, "table",
-            "further headers, to the origins of the seeds only"), None, _SITES, is_of_files=True),
-        RequestKey(_Proxy("proxy", None, "address or variable",
-            "proxy of all requests, robots.txt too"), None, _WEB, is_of_files=True),
-        RequestKey(Number("timeout", None, "seconds", "seconds for a whole answer", least=0.1,
-            most=3_600), "DOWNLOAD_TIMEOUT", _WEB),
-        RequestKey(Whole("max_size", None, "bytes", "bytes of one body; 0: any"),
-            "DOWNLOAD_MAXSIZE", _SITES),
-        RequestKey(Whole("retry", None, "requests", "more tries after a passing failure", most=20),
-            "RETRY_TIMES", _WEB),
-        RequestKey(_Obedience("obey_robots", None, "switch or table",
-            "whether robots.txt is requested and obeyed"), "ROBOTSTXT_OBEY", _SITES,
-            is_of_files=True),
+            "further headers, to the origins of the seeds only"), None, _SITES),
     )
 }
 # fmt: on
-#: Keys that could send a secret elsewhere, or turn the crawler into a tool against others; those
-#: that are in no table here have one of their own.
-FILES_ONLY: Final = frozenset(
-    {"auth", "data_hosts", "data_posts"}
-    | {name for name, key in REQUEST_KEYS.items() if key.is_of_files}
-)
-
-
-def files_only_refusal(name: str) -> str | None:
-    """Return why a client may not give a key, with the remedy; None: it is none of those.
-
-    >>> files_only_refusal("delay") is None
-    True
-    """
-    if name not in FILES_ONLY:
-        return None
-    return (
-        f"{name} stands in files only, because it could send a secret elsewhere or turn the"
-        " crawler into a tool: declare the source with it in sources.toml, and crawl that source"
-        " by its name"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class SourceRequest:
     """The keys that are set, of one source; None and empty: its setting counts."""
@@ -238,12 +139,6 @@ class SourceRequest:
     concurrency: int | None = None
     user_agent: str | None = None
     headers: HeaderLines = ()
-    proxy: str | None = None  #: its address, or the variable of the environment that has it
-    timeout: float | None = None  #: seconds
-    max_size: int | None = None  #: bytes; 0: any
-    retry: int | None = None
-    obey_robots: bool | None = None
-    robots_reason: str = ""  #: of the operator, for the log
 
     @classmethod
     def declared(cls, values: Mapping[str, object]) -> Self:
@@ -252,11 +147,7 @@ class SourceRequest:
         Raises:
             SettingError: naming the first key that is wrong, its value, and what it takes.
         """
-        found = {name: REQUEST_KEYS[name].read(value) for name, value in values.items()}
-        obedience = values.get("obey_robots")
-        if isinstance(obedience, Mapping):
-            found["robots_reason"] = " ".join(str(obedience.get("reason", "")).split())
-        return cls(**found)
+        return cls(**{name: REQUEST_KEYS[name].read(value) for name, value in values.items()})
 
     @classmethod
     def of_words(cls, words: Mapping[str, str], headers: Iterable[str] = ()) -> Self:
@@ -300,26 +191,6 @@ class SourceRequest:
         }
 
 
-def request_proxy_address(proxy: str, environment: Mapping[str, str]) -> str:
-    """Return the address of a proxy; ``proxy``: as the key has it.
-
-    Raises:
-        SettingError: the variable is missing, or has no address of a proxy; its value is not
-            repeated.
-    """
-    if not _VARIABLE.fullmatch(proxy):
-        return proxy
-    address = environment.get(proxy, "").strip()
-    if request_proxy_parts(address) is None:
-        what = "has no address of a proxy" if address else "is not set"
-        raise SettingError(
-            f"proxy is {proxy!r}, and this variable of the environment {what}: give it"
-            " http://HOST:PORT, or http://USER:PASSWORD@HOST:PORT, or write the address into the"
-            " key"
-        )
-    return address
-
-
 def request_keys_of_kind(kind: str) -> tuple[str, ...]:
     """Return the keys that a kind of sources takes.
 
@@ -353,6 +224,4 @@ def request_key_refusal(kind: str, name: str) -> str | None:
     key = REQUEST_KEYS.get(name)
     if key is None or kind in key.kinds:
         return None
-    if name == "max_size":
-        return f"of sources of kind {kind} the key is max_file_size"
     return f"sources of kind {kind} do not take it: {_REASONS[kind]}"

@@ -11,6 +11,7 @@ from typing import Final, Protocol, Self
 import re2
 
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_host_key
+from smartcrawl.rules.extent import is_below_folder
 
 _SMALL: Final = 1 << 20  #: bytes of memory for a pattern; almost every one has enough
 _LARGE: Final = 8 << 20  #: bytes for one of the operator that needs more; RE2's own limit
@@ -177,7 +178,8 @@ class SiteScope:
     """The rules that decide which addresses belong to a web site (M-28).
 
     ``hosts`` match exactly (see ``url_host_key``). ``domains`` include their subdomains, on any
-    port. ``url_patterns`` and ``excluded_patterns`` may match anywhere in the request URL.
+    port. ``url_patterns`` and ``excluded_patterns`` may match anywhere in the request URL. Of
+    ``addresses``, ``hosts`` are where a seed may redirect to another one.
 
     >>> scope = SiteScope(domains=frozenset({"example.com"}), excluded_patterns=("/print/",))
     >>> scope.allows("https://docs.example.com/a"), scope.allows("https://example.com/print/a")
@@ -190,7 +192,9 @@ class SiteScope:
     excluded_patterns: tuple[str, ...] = ()  #: none may match
     skipped_extensions: frozenset[str] = SKIPPED_EXTENSIONS  #: lower case, without the dot
     max_depth: int = 0  #: number of links from a seed; 0: no limit; not checked here
-    addresses: frozenset[str] | None = None  #: these request URLs alone; None: by the rules above
+    addresses: frozenset[str] | None = None  #: these request URLs alone; None: by the rules here
+    folders: frozenset[str] = frozenset()  #: paths with a slash at the end; empty: every path
+    ways: frozenset[str] = frozenset()  #: request URLs that need neither folder nor pattern
     _wanted: tuple[ScopePattern, ...] = field(init=False, repr=False, compare=False)
     _excluded: tuple[ScopePattern, ...] = field(init=False, repr=False, compare=False)
 
@@ -221,16 +225,24 @@ class SiteScope:
         authority, _, rest = known[known.index("/") + 2 :].partition("/")
         if not self._holds(authority):
             return "its host is not in allowed_domains"
+        if self.folders and not self._is_below(known, rest):
+            return f"it is not below {' or '.join(sorted(self.folders))}"
         _, dot, extension = rest.partition("?")[0].rpartition(".")
         if dot and extension.lower() in self.skipped_extensions:
             return f"files of type .{extension.lower()} are skipped"
-        if self._wanted and not any(pattern.search(known) for pattern in self._wanted):
+        is_way = known in self.ways
+        if self._wanted and not (is_way or any(one.search(known) for one in self._wanted)):
             return "none of url_patterns matches it"
         return "one of excluded_patterns matches it" if self.excludes(known) else None
 
     def excludes(self, url: str) -> bool:
         """Whether one of ``excluded_patterns`` matches a request URL."""
         return any(pattern.search(url) for pattern in self._excluded)
+
+    def _is_below(self, url: str, rest: str) -> bool:
+        """Whether a request URL, ``rest`` of which follows its host, is in one of the folders."""
+        path = f"/{rest.partition('?')[0]}"
+        return any(is_below_folder(one, path) for one in self.folders) or url in self.ways
 
     def _holds(self, authority: str) -> bool:
         if authority.removesuffix(":80").removesuffix(":443") in self.hosts:
@@ -258,12 +270,15 @@ class SiteScope:
         ]
         if self.addresses is not None:
             parts.append(sorted(self.addresses))
+        if self.folders or self.ways:
+            parts += [sorted(self.folders), sorted(self.ways)]
         return sha256(json.dumps(parts).encode()).digest()[:16]
 
     def moved_to(self, url: str) -> Self | None:
         """Return the scope after a move to ``url``, if only ``www.`` was added or removed.
 
         The new host replaces the old one. None if ``url`` has any other host, or one in ``hosts``.
+        Where single pages are in scope, another one of these hosts joins them.
 
         >>> SiteScope(hosts=frozenset({"example.com"})).moved_to("https://www.example.com/").hosts
         frozenset({'www.example.com'})
@@ -273,9 +288,13 @@ class SiteScope:
             return None
         new = url_host_key(known)
         old = new.removeprefix("www.") if new.startswith("www.") else f"www.{new}"
-        if old not in self.hosts or new in self.hosts:
-            return None
-        return replace(self, hosts=self.hosts - {old} | {new})
+        hosts = self.hosts - {old} | {new} if old in self.hosts else self.hosts
+        if self.addresses is not None:
+            is_one = new in hosts and known not in self.addresses
+            return (
+                replace(self, hosts=hosts, addresses=self.addresses | {known}) if is_one else None
+            )
+        return None if new in self.hosts or hosts == self.hosts else replace(self, hosts=hosts)
 
     def with_sitemaps_of(self, hosts: Iterable[str]) -> Self:
         """Return the scope of sitemaps, which may also be on one of ``hosts``.
@@ -287,7 +306,30 @@ class SiteScope:
             hosts=self.hosts.union(hosts),
             url_patterns=(),
             skipped_extensions=frozenset(),
+            folders=frozenset(),
         )
+
+
+def share_addresses(one: SiteScope, other: SiteScope) -> bool:
+    """Whether two scopes may have addresses in common; their patterns are not looked at.
+
+    >>> docs = SiteScope(hosts=frozenset({"a"}), folders=frozenset({"/docs/"}))
+    >>> share_addresses(docs, SiteScope(hosts=frozenset({"a"}), folders=frozenset({"/blog/"})))
+    False
+    >>> share_addresses(docs, SiteScope(domains=frozenset({"a"})))
+    True
+    """
+    for these, those in ((one, other), (other, one)):
+        if these.addresses is not None:
+            return any(map(those.allows, these.addresses))
+    folders = [(ours, theirs) for ours in one.folders or {"/"} for theirs in other.folders or {"/"}]
+    if not any(a.startswith(b) or b.startswith(a) for a, b in folders):
+        return False
+    return any(
+        these.holds(f"http://{name}/")
+        for these, those in ((one, other), (other, one))
+        for name in (*those.hosts, *those.domains)
+    )
 
 
 def _compiled_scope(patterns: Iterable[str]) -> tuple[ScopePattern, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from smartcrawl.model.urls import url_has_port, url_host_key
+from smartcrawl.model.urls import url_has_port, url_host_key, url_path
+from smartcrawl.rules.extent import Extent, default_extent, is_below_folder, seed_folder
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.fields import AuthoritiesFile, Domains, Patterns
+from smartcrawl.sources.fields import AuthoritiesFile, Domains, Patterns, SiteExtent
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.scope import SiteScope
 
@@ -17,11 +18,19 @@ from smartcrawl.sources.scope import SiteScope
 class SiteSource(Source):
     """A web site: the pages that links and sitemaps lead to, from its seeds, within its scope."""
 
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", populate_by_name=True)
+
     kind: Literal["site", "documents"] = "site"
+    #: How far it reaches from its seeds; None: its first answer decides (``is_open``).
+    extent: SiteExtent = Field(default=Extent.HOST, alias="scope")
     allowed_domains: Domains = ()  #: a domain and its subdomains, or one host with its port
     url_patterns: Patterns = ()
     excluded_patterns: Patterns = ()
     ca_file: AuthoritiesFile | None = None  #: None: by CA_FILE
+    start: str | None = None  #: of an ad-hoc source: the page or folder that its extent is of
+    by_default: bool = False  #: a new address, for which nobody chose how far it reaches
+    stale: str | None = None  #: the start that the registry still has of one that is open
+    ways: tuple[str, ...] = ()  #: request URLs by which its seed led to ``start``
 
     @field_validator("seeds", "sitemaps")
     @classmethod
@@ -36,6 +45,13 @@ class SiteSource(Source):
                 "is empty: give at least one address to start from, as in"
                 ' ["https://docs.example.com/"], or a sitemap'
             )
+        if self.extent is not Extent.HOST and self.allowed_domains:
+            raise ValueError(
+                "have scope and allowed_domains beside them, which both say how far the source"
+                " reaches: leave one of the two out"
+            )
+        if self.extent in (Extent.PAGES, Extent.BELOW) and not self.seeds:
+            raise ValueError(f'are missing: scope = "{self.extent}" is about seeds; give one')
         scope = self.scope
         outside = [
             f"{seed} ({refusal})"
@@ -50,12 +66,22 @@ class SiteSource(Source):
         return self
 
     @property
+    def is_open(self) -> bool:
+        """Whether the first answer of its seed decides how far it reaches (ADR 144)."""
+        return (
+            self.ad_hoc
+            and self.start is None
+            and self.extent in (None, Extent.PAGES, Extent.BELOW)
+            and bool(self.seeds)
+        )
+
+    @property
     def scope(self) -> SiteScope:
         """The scope of the source; without ``allowed_domains`` the hosts of its seeds.
 
-        Without seeds, the hosts of its sitemaps.
+        Without seeds, the hosts of its sitemaps. While it is open, these hosts are whole.
         """
-        if self.addresses is not None:
+        if self.kind == DOCUMENTS.name and self.addresses is not None:
             return SiteScope(addresses=self.addresses)
         entries = self.allowed_domains
         hosts = [
@@ -63,18 +89,72 @@ class SiteSource(Source):
             for entry in entries
             if url_has_port(entry)
         ]
+        if not entries:
+            hosts = [*map(url_host_key, self.seeds or self.sitemaps)]
+        domains = [entry for entry in entries if not url_has_port(entry)]
+        if self.extent is Extent.DOMAIN:
+            domains = [_domain_of(host) for host in hosts]
         return SiteScope(
-            hosts=frozenset(hosts if entries else map(url_host_key, self.seeds or self.sitemaps)),
-            domains=frozenset(entry for entry in entries if not url_has_port(entry)),
-            url_patterns=self.url_patterns,
+            hosts=frozenset(hosts),
+            domains=frozenset(domains),
             excluded_patterns=self.excluded_patterns,
             max_depth=self.max_depth,
+            **self._part(),
         )
+
+    def _part(self) -> dict[str, Any]:
+        """Return the part of its hosts that the source has, as arguments of its scope.
+
+        An ad-hoc source has its start, whatever ``url_patterns`` say.
+        """
+        if self.is_open:
+            return {}
+        starts = (*self.seeds, *self.ways, *filter(None, (self.start,)))
+        patterns = {"url_patterns": self.url_patterns}
+        if self.extent is Extent.PAGES:
+            return {"addresses": frozenset(starts)}
+        if self.extent is not Extent.BELOW:
+            exempt = starts if self.ad_hoc and self.url_patterns else ()
+            return {**patterns, "ways": frozenset(exempt)}
+        given = self.seeds if self.start is None else (self.start,)
+        folders = frozenset(seed_folder(url_path(url)) for url in given)
+        own = [
+            url
+            for url in starts
+            if (self.ad_hoc and self.url_patterns)
+            or not any(is_below_folder(one, url_path(url)) for one in folders)
+        ]
+        return {**patterns, "folders": folders, "ways": frozenset(own)}
+
+    def decided(
+        self, url: str, links: Iterable[str], ways: Iterable[str], *, lists: bool = False
+    ) -> Self:
+        """Return an open source as the first answer of its seed decides about it.
+
+        ``url``: the page at the end of the seed's redirects, ``links``: the request URLs of its
+        hosts to which that page leads, ``ways``: the addresses before it. ``lists``: whether it is
+        a sitemap or a feed.
+        """
+        folder = seed_folder(url_path(url), map(url_path, links))
+        extent = self.extent
+        if extent is None:
+            extent = default_extent(url_path(self.seeds[0]), folder, lists=lists)
+        start = url
+        if extent is Extent.BELOW:
+            start = url[: url.index("/", url.index("/") + 2)] + folder
+        update = {"extent": extent, "start": start, "ways": tuple(dict.fromkeys(ways))}
+        return self.model_copy(update=update)
 
     @property
     def starts(self) -> tuple[str, ...]:
         """The seeds and sitemaps."""
         return (*self.seeds, *self.sitemaps)
+
+
+def _domain_of(host: str) -> str:
+    """Return the domain whose subdomains belong to a host: without ``www.`` and port."""
+    name = host.rpartition(":")[0] if url_has_port(host) else host
+    return name.removeprefix("www.")
 
 
 def documents_source(addresses: Iterable[str]) -> SiteSource:

@@ -26,6 +26,7 @@ from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.sources.private_files import private_folder
 from smartcrawl.terminal.whole_places import part_of_output_file
 
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER: Final = re.compile(r"[ \t]*\[[ \t]*settings[ \t]*\][ \t]*(#.*)?\s*")
 
 
@@ -49,6 +50,43 @@ def change_settings_file(settings: Mapping[str, Any], values: Mapping[str, str |
     _write(path.resolve(), text)
     read_settings_file(path)
     return path
+
+
+def add_source_to_settings_file(
+    settings: Mapping[str, Any], name: str, table: Mapping[str, Any]
+) -> Path:
+    """Write the table of a source at the end of the file, and return its path.
+
+    Raises:
+        SettingError: the file cannot be changed.
+        OSError: it cannot be written.
+    """
+    path = read_applied_settings_file(settings).path or _new_place(settings, {})
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    _write(path.resolve(), text_with_source(text, name, table, path))
+    return path
+
+
+def text_with_source(text: str, name: str, table: Mapping[str, Any], path: Path) -> str:
+    """Return the text of a file with one more source.
+
+    Raises:
+        SettingError: the file has its sources in a form that has to be edited by hand.
+    """
+    wanted = tomllib.loads(text)
+    wanted["sources"] = {**wanted.get("sources", {}), name: dict(table)}
+    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    lines = [f"[sources.{_key(name)}]", *(f"{key} = {_literal(table[key])}" for key in table)]
+    added = "\n".join(lines) + "\n"
+    with suppress(tomllib.TOMLDecodeError):
+        if tomllib.loads(f"{text}{gap}{added}") == wanted:
+            return f"{text}{gap}{added}"
+    raise SettingError(f"{path} has its sources in another form: write there by hand\n{added}")
+
+
+def _key(name: str) -> str:
+    """Return a key as TOML writes it."""
+    return name if _BARE.fullmatch(name) else _literal(name)
 
 
 def _new_place(settings: Mapping[str, Any], values: Mapping[str, str | None]) -> Path:
@@ -144,6 +182,10 @@ def _literal(value: Any) -> str:
     """Return a value as TOML writes it."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(key)} = {_literal(value[key])}" for key in value) + " }"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_literal, value))}]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value)

@@ -12,7 +12,7 @@ import re
 import sys
 import textwrap
 from argparse import ArgumentParser, Namespace
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -37,11 +37,13 @@ def check_terminal_usage(
     *,
     words: bool = False,
     notes: bool = True,
+    elsewhere: Callable[[str], str | None] = lambda option: None,
 ) -> None:
     """Refuse unknown options and mistyped settings; ``words``: the command takes words.
 
     ``settings`` has the names of the known settings. ``notes``: whether other unknown settings
-    are reported; a command that Scrapy parses again reports them there.
+    are reported; a command that Scrapy parses again reports them there. ``elsewhere`` returns
+    where that is said what an unknown option means; None: it is nowhere.
 
     The parser prints the message, and ends the process with the status of wrong usage. The ``--``
     before words with a dash is taken out of ``args``.
@@ -49,7 +51,7 @@ def check_terminal_usage(
     end = args.index("--") if "--" in args else len(args)
     for place, word in enumerate(args[:end]):
         if _OPTION.match(word):
-            problem = _no_option(parser, word)
+            problem = elsewhere(word.partition("=")[0]) or _no_option(parser, word)
             parser.error(problem + _dashed(problem, args[:place], word) if words else problem)
     del args[end : end + 1]
     for setting in opts.set:

@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 from smartcrawl.commands import running
 from smartcrawl.commands.crawl import Command
 from smartcrawl.commands.crawl_words import command_line_of_scrapy_crawl
-from smartcrawl.commands.running import command_named, front_door_parser
+from smartcrawl.commands.running import command_named, front_door_parser, run_command
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.run.opening import ARGUMENTS, orders_of_run_arguments
 
@@ -141,14 +141,18 @@ def test_every_option_reaches_the_spider_or_scrapy():
         "docs", "--sitemap", "https://a.example/map.xml", "--force", "--resume", "--max-pages", "7",
         "--lost-threshold", "1", "--job", "night", "-a", "url=x", "-s", "LOG_LEVEL=DEBUG",
         "--data-dir", "state", "--progress", "json", "-L", "INFO", "--logfile", "log", "--nolog",
-        "--allow-private", "docs.example",
+        "--allow-private", "docs.example", "--scope", "below", "--yes", "--depth", "3",
+        "--include", "a", "--include", "b c", "--exclude", "d", "--delay", "0.5",
+        "--header", "X-Team: docs", "--header", "X-Desk: 7", "--user-agent", "docs-bot",
     )  # fmt: skip
 
     pairs = set(zip(found[1::2], found[2::2], strict=False))
     assert pairs == {
         ("-a", "source=docs"), ("-a", "sitemap=https://a.example/map.xml"), ("-a", "force=1"),
         ("-a", "resume=1"), ("-a", "max_pages=7"), ("-a", "lost_threshold=1"), ("-a", "job=night"),
-        ("-a", "allow_private=docs.example"),
+        ("-a", "allow_private=docs.example"), ("-a", "scope=below"), ("-a", "yes=1"),
+        ("-a", "depth=3"), ("-a", "include=a\nb c"), ("-a", "exclude=d"), ("-a", "delay=0.5"),
+        ("-a", "header=X-Team: docs\nX-Desk: 7"), ("-a", "user_agent=docs-bot"),
         ("-a", "url=x"), ("-s", "LOG_LEVEL=DEBUG"), ("--data-dir", "state"), ("--progress", "json"),
         ("--loglevel", "INFO"), ("--logfile", "log"),
     }  # fmt: skip
@@ -194,3 +198,22 @@ def test_progress_takes_each_form_of_scrapys_command():
     assert forms
     for form in forms:
         assert words("--progress", form)[-2:] == ["--progress", form]
+
+
+@pytest.mark.parametrize(
+    ("option", "where"),
+    [
+        ("--keep-selectors", "write the key keep_selectors into the table of a source"),
+        ("--url-patterns=x", "write the key url_patterns into the table of a source"),
+        ("--robotstxt-obey", "give the setting with -s ROBOTSTXT_OBEY=…"),
+        ("--concurrency", "write the key concurrency into the table of a source"),
+        ("--forec", "there is no option --forec, did you mean --force?"),
+    ],
+)
+def test_an_unknown_option_names_what_does_it(capsys: pytest.CaptureFixture[str], option, where):
+    with pytest.raises(SystemExit) as ended:
+        run_command("crawl", ["https://a.example/", option])
+    assert ended.value.code == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"there is no option {option.partition('=')[0]}" in told
+    assert where in told

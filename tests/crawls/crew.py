@@ -86,7 +86,6 @@ class Crew:
         *,
         max_pages: int | None = None,
         resume: bool = False,
-        source: str | None = None,
         **environment: str,
     ) -> Worker:
         """Start one more worker of the same job."""
@@ -97,8 +96,7 @@ class Crew:
             own["HASTE"] = str(self.haste)
         given = {} if max_pages is None else {"max_pages": max_pages}
         given |= {"resume": 1} if resume else {}
-        named = {} if source is None else {"source": source}
-        pid = self.crawl.begin(url, folder=folder, environment=own, job=self.job, **given, **named)
+        pid = self.crawl.begin(url, folder=folder, environment=own, job=self.job, **given)
         self._begun.append(Worker(pid, folder))
         return self._begun[-1]
 

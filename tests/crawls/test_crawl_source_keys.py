@@ -1,10 +1,10 @@
 """The keys of a source's requests, as engine and lane keep them."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
-from tests.connect_proxy import ConnectProxy
 from tests.crawls.commands import Crawl
 from tests.crawls.test_crawl_politeness import Counting, fill
 from tests.site_server import Page, Site, html
@@ -12,7 +12,6 @@ from tests.site_server import Page, Site, html
 pytestmark = [pytest.mark.sqlite]
 
 ROADS = pytest.mark.parametrize("lane", ["auto", "off"])
-HIDDEN = ("/open", "/hidden")  #: from one of both agents
 ROBOTS = "User-agent: docsbot\nDisallow: /hidden\n\nUser-agent: *\nDisallow: /open\n"
 
 
@@ -20,11 +19,6 @@ def sitemap(*urls: str) -> Page:
     places = "".join(f"<url><loc>{url}</loc></url>" for url in urls)
     text = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{places}</urlset>'
     return Page(text, content_type="application/xml")
-
-
-def spread(site: Counting) -> float:
-    """The seconds between the first and the last request of a run."""
-    return site.began[-1] - site.began[0]
 
 
 @ROADS
@@ -73,9 +67,6 @@ def test_agent_and_headers_reach_whom_they_are_for(crawl: Crawl, site: Site, lan
                 names = [request.headers.get(name) for name in ("x-team", "accept-language")]
                 assert names == [None, "en"], (run, request.path)
     assert set(crawl.outcomes().values()) >= {"unchanged"}
-    told = [crawl.run("why", site.url(path), "--format", "json").out for path in HIDDEN]
-    robots = [json.loads(text)["records"][0]["robots"]["allowed"] for text in told]
-    assert robots == [True, False], "as the agent of the source, not as that of the settings"
 
 
 @ROADS
@@ -89,15 +80,15 @@ def test_delay_and_concurrency_are_those_of_the_source(crawl: Crawl, lane: str):
         first, site.most = site.most, 0
         crawl(source="s")
 
-        assert 3 < first <= 6, "the setting is 3, and 2 in all"
-        assert 3 < site.most <= 6
+        assert (first, site.most) == (6, 6)
         site.seconds = 0
         site.began.clear()
         crawl.declare(f'[sources.s]\nseeds = ["{site.url("/")}"]\ndelay = 0.2\n')
         crawl(source="s")
 
-        assert len(site.began) == 14
-        assert spread(site) > 12 * 0.2, "a busy server may note the first one late"
+        gaps = [after - before for before, after in pairwise(site.began)]
+        assert len(gaps) >= 12
+        assert min(gaps) > 0.15
 
 
 @ROADS
@@ -117,8 +108,9 @@ def test_the_longest_delay_of_all_sources_of_a_host_counts(crawl: Crawl, lane: s
 
             crawl(source="s")
 
-            assert len(site.began) == 8
-            assert spread(site) > 6 * 0.3
+            gaps = [after - before for before, after in pairwise(site.began)]
+            assert len(gaps) >= 6
+            assert min(gaps) > 0.25
 
 
 def test_the_command_line_is_stronger_than_a_key_and_a_key_than_the_environment(
@@ -153,103 +145,3 @@ def test_due_keeps_the_keys(crawl: Crawl, site: Site):
     assert [(r.headers["user-agent"], r.headers["x-team"]) for r in asked] == [
         ("docsbot/3", "docs")
     ]
-
-
-@ROADS
-def test_the_limits_are_those_of_the_source(crawl: Crawl, site: Site, lane: str):
-    crawl.environment |= {"REVALIDATION_LANE": lane, "RETRY_TIMES": "5"}
-    site.pages |= {
-        "/": html("Home", "/slow", "/large", "/gone"),
-        "/slow": html("Slow", text="slow"),
-        "/large": html("Large", text="large"),
-        "/gone": html("Gone", text="gone"),
-    }
-    table = f'[sources.s]\nseeds = ["{site.url("/")}"]\n'
-    crawl.declare(table)
-    crawl(source="s")
-    slow = Page(html("Slow", text="slow and new"), delay=3)
-    large = html("Large", text=3_000 * "word ")
-    site.pages |= {"/slow": slow, "/large": large, "/gone": Page("", status=503)}
-    crawl.declare(f"{table}timeout = 0.8\nmax_size = 5000\nretry = 1\n")
-    site.clear()
-
-    crawl(source="s", expect=3)
-
-    messages = {path: page["errorMessage"] or "" for path, page in crawl.pages().items()}
-    assert "DOWNLOAD_TIMEOUT (timeout of its source)" in messages["/slow"]
-    assert "DOWNLOAD_MAXSIZE (max_size of its source)" in messages["/large"]
-    assert [site.count(path) for path in ("/slow", "/gone")] == [2, 2]
-    crawl.declare(table)
-    site.pages |= {"/slow": html("Slow", text="quick"), "/gone": html("Gone", text="back")}
-
-    crawl(source="s")
-
-    assert {page["errorMessage"] for page in crawl.records()} == {None}
-
-
-@ROADS
-def test_robots_txt_that_is_not_obeyed_is_not_asked_and_the_log_says_why(
-    crawl: Crawl, site: Site, lane: str
-):
-    crawl.environment["REVALIDATION_LANE"] = lane
-    site.pages |= {
-        "/robots.txt": Page("User-agent: *\nDisallow: /", content_type="text/plain"),
-        "/": html("Home", "/a"),
-        "/a": html("A", text="alpha"),
-    }
-    table = f'[sources.s]\nseeds = ["{site.url("/")}"]\n'
-    crawl.declare(table)
-    crawl(source="s", expect=3)
-    assert (site.count("/robots.txt"), site.count("/")) == (1, 0)
-    site.clear()
-    for reason in ("it is our own site", ""):
-        said = f', reason = "{reason}"' if reason else ""
-        crawl.declare(f"{table}obey_robots = {{ obey = false{said} }}\n")
-        for _run in range(2):
-            ran = crawl(source="s")
-
-            assert "s does not obey robots.txt, which is not even requested" in ran.err
-            assert f"(reason: {reason or 'none is given; write one as'}" in ran.err
-    assert site.count("/robots.txt") == 0
-    assert site.count("/a") == 4
-    (told,) = json.loads(crawl.run("why", site.url("/a"), "--format", "json").out)["records"]
-    assert (told["robots"]["allowed"], told["robots"]["obeyed"]) == (False, False)
-    crawl.declare(table)
-    assert "does not obey" not in crawl(source="s", expect=3).err
-
-
-@ROADS
-def test_all_requests_of_a_source_go_through_its_proxy(crawl: Crawl, site: Site, lane: str):
-    """Also where the lane would ask; proxies of the environment do not count for it."""
-    port = int(site.url("").rpartition(":")[2])
-    site.pages |= {"/": html("Home", "/a"), "/a": html("A", text="alpha")}
-    with ConnectProxy({"docs.test": port}, password="hush") as proxy:
-        crawl.environment |= {
-            "REVALIDATION_LANE": lane,
-            "DOCS_PROXY": proxy.url,
-            "http_proxy": "http://127.0.0.1:9",
-            "HTTPPROXY_ENABLED": "1",
-            "no_proxy": "docs.test",
-        }
-        crawl.declare('[sources.s]\nseeds = ["http://docs.test/"]\nproxy = "DOCS_PROXY"\n')
-        for run in ("first", "second"):
-            site.clear()
-            proxy.log.clear()
-
-            ran = crawl(source="s")
-
-            paths = [request.path for request in site.log]
-            assert sorted(paths) == ["/", "/a", "/robots.txt"], run
-            assert len(proxy.log) == 3, run
-            assert "hush" not in ran.out + ran.err
-            assert all("proxy-authorization" not in request.headers for request in site.log)
-        assert set(crawl.outcomes().values()) == {"unchanged"}
-
-        del crawl.environment["DOCS_PROXY"]
-        site.clear()
-        refused = crawl(source="s", expect=1)
-
-        assert (
-            "proxy is 'DOCS_PROXY', and this variable of the environment is not set" in refused.err
-        )
-        assert not site.log

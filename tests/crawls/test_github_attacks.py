@@ -341,23 +341,3 @@ def test_a_declared_authority_counts_for_api_and_raw_files(story: Story, tmp_pat
     assert story.counts() == {"failed": 1, "unchanged": 4, "requests": 1, "notModified": 4}
     assert "the certificate of localhost was refused: wrong name" in story.why("top.md")
     assert [hit["url"] for hit in story.crawl.search("badger")] == [f"{PAGES}/top.md"]
-
-
-@covers("RD-20")
-def test_a_declared_repository_is_asked_through_its_own_proxy_as_its_own_agent(story: Story):
-    """The proxy of the environment does not count; API and raw files are asked as pages are."""
-    peer, crawl = story.peer, story.crawl
-    port = int(peer.settings["GITHUB_API_URL"].split(":")[2].partition("/")[0])
-    with ConnectProxy({"127.0.0.1": port}, password="pa-ss-wo-rd") as proxy:
-        crawl.environment |= {"http_proxy": "http://127.0.0.1:9", "DOCS_PROXY": proxy.url}
-        story.settings |= {"HTTPPROXY_ENABLED": "1", "RETRY_TIMES": "0"}
-        crawl.declare(
-            f'[sources.docs]\nkind = "github"\nurl = "{WEB}"\n'
-            'proxy = "DOCS_PROXY"\nuser_agent = "docsbot/3"\n'
-        )
-
-        story.run(url=None, source="docs")
-
-        assert story.counts() == {"new": 5, "requests": 5}
-        assert len(proxy.log) == len(peer.log)
-        assert {asked.headers["user-agent"] for asked in peer.log} == {"docsbot/3"}

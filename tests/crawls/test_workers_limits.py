@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from uuid import uuid4
 
 import pytest
 from redis import Redis as RedisClient
@@ -297,27 +296,3 @@ def test_workers_ask_the_spellings_that_each_of_them_met(site: Site, crew: Crew)
 
     assert crew.crawl.outcomes()["/install"] == "unchanged"
     assert crew.crawl.counts_add_up()
-
-
-def test_workers_keep_the_keys_of_their_source_and_the_delay_of_another(
-    timed: TimedSite, crew: Crew
-):
-    """The other source asks for the longer delay of their host. The second run is one of 304s."""
-    names, crew.job = fan(timed, 8), uuid4().hex
-    crew.crawl.declare(
-        f'[sources.docs]\nseeds = ["{timed.url("/")}"]\nuser_agent = "docsbot/3"\n'
-        'headers = { X-Team = "docs" }\ndelay = 0.1\n'
-        f'[sources.other]\nseeds = ["{timed.url("/other")}"]\ndelay = {_DELAY}\n'
-    )
-    for run in ("first", "second"):
-        timed.clear()
-        timed.arrived.clear()
-        crew.end(*(crew.join(None, source="docs") for _ in range(2)))
-        crew.job = uuid4().hex
-
-        pages = [request for request in timed.log if request.path in names]
-        assert len(pages) == len(names), run
-        assert {request.headers["user-agent"] for request in timed.log} == {"docsbot/3"}
-        assert {request.headers.get("x-team") for request in pages} == {"docs"}
-        every = sorted(at for at, _ in timed.arrived)
-        assert every[-1] - every[0] > _DELAY * (len(every) - 3), run

@@ -823,20 +823,6 @@ def test_a_longer_delay_of_ours_wins_and_no_delay_leaves_a_slot_alone():
     assert slot.delay == MAX_CRAWL_DELAY
 
 
-@pytest.mark.parametrize(("ours", "theirs", "kept"), [(3, 1, 3), (1, 3, 3)])
-def test_of_the_delay_of_a_single_host_and_its_crawl_delay_the_longer_counts(
-    ours: float, theirs: float, kept: float
-):
-    body = f"User-agent: *\nCrawl-delay: {theirs}\n".encode()
-    engine = Engine((200, {}, body))
-    engine.downloader.per_slot_settings["site.example"] = {"delay": ours}
-
-    asyncio.run(engine.rules().of(PAGE))
-
-    assert engine.downloader.per_slot_settings["site.example"]["delay"] == kept
-    assert engine.downloader.slots["site.example"].delay >= theirs
-
-
 def test_of_two_origins_on_one_host_the_longer_delay_counts():
     bodies = [f"User-agent: *\nCrawl-delay: {n}\n".encode() for n in (2, 1, 3)]
     engine = Engine(*((200, {}, body) for body in bodies))

@@ -30,7 +30,7 @@ def test_a_url_names_its_host_and_port_with_any_path_and_no_other(
     site.pages["/sub/beside"] = html("Beside")
     url = site.url("/sub/start#middle").replace("http://", "HTTP://user:geheim@")
 
-    result = crawl(url)
+    result = crawl(url, scope="host")
 
     assert other.log == []
     assert {record["url"] for record in crawl.records()} == {

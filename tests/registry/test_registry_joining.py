@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 
 from smartcrawl.model.exceptions import RunDiffersError, RunHeldError
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database import heartbeat
 from smartcrawl.registry.database.postgres import PostgresDatabase
-from smartcrawl.registry.runs.membership import Membership, Turn
-from smartcrawl.registry.runs.runs import OpenRun, RunRequest
+from smartcrawl.registry.runs.membership import (
+    Membership,
+    Turn,
+    add_run_row_rules,
+    digests_of_rules,
+)
+from smartcrawl.registry.runs.runs import OpenRun, RunRequest, SourcePart
+from smartcrawl.registry.site_parts import decide_part_row
 from smartcrawl.rules.model import RunState
 from tests.registry.build import NOW
 
@@ -239,6 +245,23 @@ def test_postgres_last_worker_to_leave_closes_the_run(join: Join, control: Conne
     assert two.leave(control, NOW, ["interrupted"])
     assert state(control, opened) is RunState.INTERRUPTED
     assert control.execute("SELECT count(*) FROM lease").get == 0
+
+
+def test_postgres_workers_that_join_later_agree_with_a_decision(join: Join, control: Connection):
+    part = SourcePart(scope=None, decides=True)
+    _, opened = join(part=part)
+    join(part=part)
+    decided = SourcePart("below", "http://a.example/docs/")
+    with transaction(control):
+        decide_part_row(control, opened.source, decided)
+        add_run_row_rules(control, opened.no, {"scope": "below"})
+    join(part=part)
+    row = control.execute("SELECT scope, start FROM source").fetchone()
+    assert tuple(row) == ("below", "http://a.example/docs/"), "whoever is late does not undo it"
+    join(part=decided, rules=digests_of_rules({"scope": "below"}))
+    with pytest.raises(RunDiffersError, match="scope"):
+        join(part=SourcePart("host"), rules=digests_of_rules({"scope": "host"}))
+    assert control.execute("SELECT scope FROM source").get == "below"
 
 
 def test_postgres_source_is_held_alone_or_shared(

@@ -60,6 +60,9 @@ class Parts:
     def replay(self, page: Page) -> None:
         self.calls.append("replay")
 
+    def decide_scope(self, visit: Visit) -> None:
+        """Nothing: the scope is decided."""
+
     def follow(self, visit: Visit, links, **_: object) -> None:
         self.calls.append("follow")
 

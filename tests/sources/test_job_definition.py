@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from smartcrawl.sources import jobs as job_definition
 from smartcrawl.sources.fields import declared_pattern_size
 from smartcrawl.sources.jobs import JobConfig, JobDefinition, JobError
-from smartcrawl.sources.request_keys import FILES_ONLY
 
 NOW = 1_705_744_800  #: 2024-01-20T10:00:00Z
 #: The example of the specification, with its patterns, which match none of its seeds.
@@ -348,17 +347,6 @@ def test_unknown_keys_are_refused(path, code):
 
     assert (error.code, error.field) == (code, path.split(".")[-1])
     assert error.reason == f"{error.field} is not known: /openapi.json lists what is"
-
-
-@pytest.mark.parametrize("key", sorted(FILES_ONLY))
-@pytest.mark.parametrize("place", ["", "config.", "filters."])
-def test_keys_that_stand_in_files_only_are_refused_with_the_remedy(place, key):
-    error = refused(f"{place}{key}", {"X-Team": "hush"})
-
-    assert error.field == key
-    assert error.reason.startswith(f"{key} stands in files only, because it could send a secret")
-    assert "declare the source with it in sources.toml" in error.reason
-    assert "hush" not in str(error)
 
 
 @pytest.mark.parametrize("key", ["\ud800", "a\x00b", "a" * 100_000, ""])

@@ -14,8 +14,6 @@ from smartcrawl.sources.request_keys import (
     request_key_problems,
     request_key_refusal,
     request_keys_of_kind,
-    request_proxy_address,
-    request_proxy_parts,
 )
 from smartcrawl.sources.site import SiteSource
 
@@ -53,32 +51,6 @@ BAD = {
     "header of two lines": ('headers = { X-A = "a\\r\\nB: c" }', "X-A takes 1 to 256 printable"),
     "header a number": ("headers = { X-A = 1 }", "X-A takes 1 to 256 printable ASCII"),
     "header twice": ('headers = { X-A = "1", x-a = "2" }', "x-a is there twice: give it once"),
-    "proxy of another kind": ('proxy = "socks5://a:1"', "proxy is 'socks5://a:1': it takes http:"),
-    "proxy over TLS": ('proxy = "https://a.example:3128"', "it takes http://HOST:PORT, or the"),
-    "proxy with a path": ('proxy = "http://a.example/x"', "it takes http://HOST:PORT, or the name"),
-    "proxy with a password": (
-        'proxy = "http://u:hush@a.example:3128"',
-        "proxy has a user or a password, which would stand in this file: put the whole address",
-    ),
-    "proxy a number": ("proxy = 3128", "it takes http://HOST:PORT, or the name of a variable"),
-    "timeout zero": ("timeout = 0", "timeout is 0: it takes a number from 0.1 to 3600"),
-    "size below zero": ("max_size = -1", "max_size is -1: it takes a whole number of at least 0"),
-    "size a text": ('max_size = "8 MiB"', "max_size is '8 MiB': it takes a number without quotes"),
-    "retry too often": ("retry = 21", "retry is 21: it takes a whole number from 0 to 20"),
-    "robots a text": ('obey_robots = "no"', "obey_robots is 'no': it takes true, false, or {"),
-    "robots a number": ("obey_robots = 0", "obey_robots is 0: it takes true, false, or {"),
-    "robots without a word": (
-        'obey_robots = { reason = "ours" }',
-        "obey_robots is None: it takes true, false",
-    ),
-    "robots with more": (
-        'obey_robots = { obey = false, why = "ours" }',
-        "it takes true, false, or { obey = false, reason =",
-    ),
-    "robots with a number as reason": (
-        "obey_robots = { obey = false, reason = 1 }",
-        "it takes true, false, or { obey = false, reason =",
-    ),
     "headers too many": (
         "headers = { " + ", ".join(f"X-{n} = 'a'" for n in range(21)) + " }",
         "headers has 21 names: it takes up to 20",
@@ -132,51 +104,6 @@ def test_the_keys_of_a_table_are_those_of_the_source(declare: Declare):
     assert declare(SEEDS)["a"].request.settings == {}
 
 
-def test_the_limits_of_a_table_are_settings_of_the_crawl(declare: Declare):
-    lines = "timeout = 2.5\nmax_size = 0\nretry = 0\nobey_robots = false\nproxy = 'DOCS_PROXY'"
-    request = declare(f"{SEEDS}{lines}")["a"].request
-
-    assert request.settings == {
-        "DOWNLOAD_TIMEOUT": 2.5,
-        "DOWNLOAD_MAXSIZE": 0,
-        "RETRY_TIMES": 0,
-        "ROBOTSTXT_OBEY": False,
-    }
-    assert (request.proxy, request.robots_reason) == ("DOCS_PROXY", "")
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("true", (True, "")),
-        ("{ obey = true }", (True, "")),
-        ('{ obey = false, reason = " it is\\n  ours " }', (False, "it is ours")),
-    ],
-)
-def test_obedience_may_have_a_reason(declare: Declare, text: str, found: tuple[bool, str]):
-    request = declare(f"{SEEDS}obey_robots = {text}")["a"].request
-
-    assert (request.obey_robots, request.robots_reason) == found
-
-
-def test_a_proxy_is_an_address_or_a_variable_that_has_one():
-    environment = {"DOCS_PROXY": " http://u:hush@proxy.example:3128 ", "NO": "hush", "NONE": ""}
-
-    assert request_proxy_address("http://p.example:1", environment) == "http://p.example:1"
-    found = request_proxy_address("DOCS_PROXY", environment)
-    assert found == "http://u:hush@proxy.example:3128"
-    for name, what in (
-        ("NO", "has no address of a proxy"),
-        ("NONE", "is not set"),
-        ("X", "is not"),
-    ):
-        with pytest.raises(SettingError, match=what) as caught:
-            request_proxy_address(name, environment)
-        assert "hush" not in str(caught.value)
-    assert request_proxy_parts("http://p.example") == ("p.example", 80)
-    assert request_proxy_parts("http://p.example:x") is None
-
-
 def test_a_delay_of_zero_is_set(declare: Declare):
     assert declare(f"{SEEDS}delay = 0")["a"].request.settings == {"DOWNLOAD_DELAY": 0}
 
@@ -184,19 +111,6 @@ def test_a_delay_of_zero_is_set(declare: Declare):
 @pytest.mark.parametrize(
     ("kind", "root", "line", "told"),
     [
-        ("files", 'root = "/srv"', "max_size = 1", "the key is max_file_size"),
-        (
-            "github",
-            'url = "https://github.com/o/r"',
-            "max_size = 1",
-            "max_size: of sources of kind github the key is max_file_size",
-        ),
-        (
-            "github",
-            'url = "https://github.com/o/r"',
-            "obey_robots = false",
-            "obey_robots: sources of kind github do not take it",
-        ),
         ("files", 'root = "/srv"', "delay = 1", "[sources.a] delay: sources of kind files do not"),
         ("files", 'root = "/srv"', 'user_agent = "a"', "files are read without requests of the we"),
         (

@@ -467,35 +467,12 @@ _OURS = (_CHOSEN, "proxy", "_auth_proxy")
 _AUTHORIZATION = "Proxy-Authorization"
 
 
-#: A setting of one crawl, with the whole address of the proxy that its source has.
-SOURCE_PROXY: Final = "SOURCE_PROXY"
-
-
-class _OneProxy(HttpProxyMiddleware):
-    """Chooses one proxy for every request, whatever the environment says."""
-
-    def __init__(self, address: str, encoding: str | None) -> None:
-        self.auth_encoding = encoding
-        self._chosen = self._get_proxy(address, "http")
-
-    def process_request(self, request: Request, spider: Any = None) -> None:
-        """Give a request the proxy."""
-        credentials, address = self._chosen
-        self._set_proxy_and_creds(request, address, credentials, "http")
-
-
 class EnvironmentProxies:
-    """Chooses the proxy of each request: that of the source, or one of the environment.
-
-    Proxies of the environment are chosen as by Scrapy's middleware, if HTTPPROXY_ENABLED is set.
-    """
+    """Chooses proxies as Scrapy's middleware does for pages, if HTTPPROXY_ENABLED is set."""
 
     def __init__(self, settings: BaseSettings) -> None:
         self._chooser: HttpProxyMiddleware | None = None
-        if settings[SOURCE_PROXY]:
-            encoding = settings["HTTPPROXY_AUTH_ENCODING"]
-            self._chooser = _OneProxy(settings[SOURCE_PROXY], encoding)
-        elif settings.getbool("HTTPPROXY_ENABLED"):
+        if settings.getbool("HTTPPROXY_ENABLED"):
             self._chooser = HttpProxyMiddleware(settings["HTTPPROXY_AUTH_ENCODING"])
 
     def proxy_of(self, url: str) -> Proxy | None:
@@ -534,12 +511,7 @@ class EnvironmentProxies:
 
 
 def environment_proxy_endpoints(settings: BaseSettings) -> list[tuple[str, int]]:
-    """Return host and port of the source's proxy, or of each one of the environment.
-
-    Those of the environment count if HTTPPROXY_ENABLED is set.
-    """
-    if settings[SOURCE_PROXY]:
-        return [url_endpoint(settings[SOURCE_PROXY])]
+    """Return host and port of each proxy of the environment, if HTTPPROXY_ENABLED is set."""
     if not settings.getbool("HTTPPROXY_ENABLED"):
         return []
     urls = [url if "//" in url else f"http://{url}" for url in getproxies().values()]
@@ -560,11 +532,7 @@ async def resolve_crawled_hosts(
     Raises:
         SourceError: no host has an address; nothing was recorded.
     """
-    if source.request.proxy is not None or str(settings["HTTPPROXY_ENABLED"]) in (
-        "1",
-        "True",
-        "true",
-    ):
+    if str(settings["HTTPPROXY_ENABLED"]) in ("1", "True", "true"):
         return
     if settings["TWISTED_DNS_RESOLVER"] != _RESOLVER:
         return

@@ -80,6 +80,15 @@ def store_run_row_rules(connection: Connection, run: int, rules: Mapping[str, st
     connection.execute(_STORE, (json.dumps(dict(rules)), run))
 
 
+def add_run_row_rules(connection: Connection, run: int, values: Mapping[str, Any]) -> None:
+    """Add values on which the workers of a run have to agree from now on.
+
+    The caller opens the transaction.
+    """
+    agreed = json.loads(str(connection.execute(_LOOK, (run,)).get))
+    store_run_row_rules(connection, run, {**agreed, **digests_of_rules(values)})
+
+
 def check_run_row_rules(
     connection: Connection, source: str, run: int, rules: Mapping[str, str]
 ) -> None:

@@ -375,9 +375,17 @@ class LastRun:
         return run == self.no
 
 
+#: Of several workers that open a source, the first whose seed answers decides about it.
 _SOURCE = """
-INSERT INTO source (name, kind, created_at, declared, root) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, root = excluded.root
+INSERT INTO source (name, kind, created_at, declared, root, scope, start, chosen)
+VALUES (:name, :kind, :now, :declared, :root, :scope, :start, :chosen)
+ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, root = excluded.root,
+  scope = CASE WHEN :decides AND source.start IS DISTINCT FROM CAST(:before AS text)
+               THEN source.scope ELSE excluded.scope END,
+  start = CASE WHEN :decides AND source.start IS DISTINCT FROM CAST(:before AS text)
+               THEN source.start ELSE excluded.start END,
+  chosen = CASE WHEN :decides AND source.start IS DISTINCT FROM CAST(:before AS text)
+                THEN source.chosen ELSE excluded.chosen END
 """
 _DECLARED = "SELECT name FROM source WHERE declared ORDER BY name"
 _SOURCE_NO = "SELECT no FROM source WHERE name = ?"
@@ -445,6 +453,17 @@ class Role(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SourcePart:
+    """The part of its host that a source has, as the registry stores it (ADR 144)."""
+
+    scope: str | None = "host"  #: None: its first answer decides
+    start: str | None = None  #: the page or folder that it is of; None: not known yet
+    chosen: str = "{}"  #: JSON: what was chosen when it was crawled, by key
+    decides: bool = False  #: whether the first answer of the seed decides
+    before: str | None = None  #: of one that decides: the stored start, which is out of date
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """The run that a process asks for."""
 
@@ -459,6 +478,7 @@ class RunRequest:
     job_run: str | None = None  #: job_run.id, if a job of the HTTP API asks for it
     #: digests of scope and rules, which workers that join must have, too (run_rules)
     rules: Mapping[str, str] = field(default_factory=dict)
+    part: SourcePart = SourcePart()
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,7 +566,19 @@ def joined_run_row(
 
 def register_source_row(connection: Connection, request: RunRequest, now: int) -> int:
     """Return the number of a source (source.no), registering the source if it is new."""
-    row = (request.source, request.kind, now, request.declared, request.root)
+    part = request.part
+    row = {
+        "name": request.source,
+        "kind": request.kind,
+        "now": now,
+        "declared": request.declared,
+        "root": request.root,
+        "scope": part.scope,
+        "start": part.start,
+        "chosen": part.chosen,
+        "decides": part.decides,
+        "before": part.before,
+    }
     connection.execute(_SOURCE, row)
     return int(connection.execute(_SOURCE_NO, (request.source,)).get)
 

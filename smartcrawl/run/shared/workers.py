@@ -30,6 +30,7 @@ from smartcrawl.registry.runs.membership import Turn as JoinTurn
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.registry.runs.shared_reader import SharedReader
+from smartcrawl.registry.site_parts import part_of_source
 from smartcrawl.registry.writer import Written
 from smartcrawl.rules.http import MOST_REDIRECTS
 from smartcrawl.rules.model import Fault
@@ -179,7 +180,10 @@ def shared_run_rules(source: Source, options: Options, orders: Orders) -> dict[s
 
     The keys are those of sources.toml, also where the arguments of the command have their values.
     """
-    declared = source.model_dump(mode="json", include=set(source.keys()) - _OF_A_MACHINE)
+    left_out = _OF_A_MACHINE | ({"scope"} if source.is_open else set())
+    keys = set(source.keys()) - left_out
+    dumped = source.model_dump(mode="json", by_alias=True)
+    declared = {key: value for key, value in dumped.items() if key in keys}
     policy = run_policy_from_orders(options, orders)
     values: dict[str, Any] = declared | {
         "max_pages": orders.max_pages or source.max_pages,
@@ -572,6 +576,7 @@ class SharedWorkers:
     def _follow_seeds(self, seeds: Seeds) -> None:
         """Move the scope with the seeds that other workers visited, until all are visited."""
         if not self._settled:
+            seeds.follow_decided()
             seeds.follow_visited()
             asked = self._reader.reached(seeds.all)
             self._settled = all(reached.visited for reached in asked)
@@ -625,6 +630,7 @@ def _joined(
         job=orders.job,
         job_run=orders.job_run,
         rules=rules,
+        part=part_of_source(source),
     )
     began, logged = time.monotonic(), False
     while True:

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 
 from smartcrawl import __version__
 from smartcrawl.index.query_vectors import SearchMode, answer_with_question_vectors
@@ -42,7 +42,6 @@ from smartcrawl.server.mcp.reading import (
     mcp_sources,
 )
 from smartcrawl.server.stores import Stores
-from smartcrawl.sources.request_keys import files_only_refusal
 
 _WAIT: Final = 20.0  #: seconds in which a crawl opens its run; PostgreSQL may be far away
 _STEP: Final = 0.1  #: seconds between two looks
@@ -262,15 +261,7 @@ def _tool(function: Callable[..., Any], name: str, about: str, how: ToolAnnotati
     given = tool.fn_metadata.arg_model
 
     class Strict(given):  # type: ignore[valid-type, misc]  # made by the SDK
-        model_config = ConfigDict(extra="forbid", title=given.__name__, hide_input_in_errors=True)
-
-        @model_validator(mode="before")
-        @classmethod
-        def _without_keys_of_files(cls, values: Any) -> Any:
-            for key in values if isinstance(values, dict) else ():
-                if (refusal := files_only_refusal(key)) is not None:
-                    raise ValueError(refusal)
-            return values
+        model_config = ConfigDict(extra="forbid", title=given.__name__)
 
     tool.fn_metadata.arg_model = Strict
     tool.parameters = Strict.model_json_schema(by_alias=True)

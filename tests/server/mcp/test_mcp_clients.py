@@ -251,8 +251,6 @@ def test_orders_in_a_page_stay_data_and_control_nothing(session: Session):
         ("search", {"query": "fuse", "offset": -1}, "greater than or equal to 0"),
         ("search", {"query": "fuse", "source": "docs"}, "source\n  Extra inputs are not"),
         ("search", {"query": "fuse", "sources": "docs"}, "valid list"),
-        ("search", {"query": "fuse", "headers": {"A": "b"}}, "headers stands in files only"),
-        ("fetch", {"id": f"{BASE}long", "proxy": "http://a"}, "declare the source with it in sou"),
         ("search", {"query": "fuse", "sources": ["none"]}, "called 'none'; known: docs, shop"),
         ("search", {"query": "fuse in:none"}, "called 'none'; known: docs, shop"),
         ("search", {"query": "fuse site:/srv"}, "is a path: write site:file:///srv"),

@@ -1,0 +1,55 @@
+"""A source that an address began, under a name that a file gives it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.registry.connection import Connection, transaction
+from smartcrawl.registry.database.databases import Database
+
+_IS_THERE: Final = "SELECT 1 FROM source WHERE name = ?"
+_NAME: Final = """
+UPDATE source SET name = ?, declared = ? WHERE name = ?
+"""
+#: What waits for a source by its name; orders for the next run of another name would be lost.
+_WAITING: Final = tuple(
+    f"UPDATE {table} SET source = ? WHERE source = ?"
+    for table in ("pending_pin", "ordered_address", "due_run", "recompute")
+)
+
+
+def check_new_source_name(connection: Connection, name: str) -> None:
+    """Check that no stored source has a name.
+
+    Raises:
+        SourceError: one has.
+    """
+    if connection.execute(_IS_THERE, (name,)).get is not None:
+        raise SourceError(f"a source called {name} is stored already: choose another name")
+
+
+def name_source_row(
+    database: Database, old: str, new: str, since: str, *, declared: bool = True
+) -> None:
+    """Give a stored source another name; ``declared``: whether a file declares it from now on.
+
+    Raises:
+        RunHeldError: a process crawls it.
+        SourceError: another source has that name.
+    """
+    with database.translated("write"):
+        leases = [database.take(name, since) for name in (old, new)]
+        try:
+            connection = database.open()
+            try:
+                with transaction(connection):
+                    check_new_source_name(connection, new)
+                    connection.execute(_NAME, (new, declared, old))
+                    for statement in _WAITING:
+                        connection.execute(statement, (new, old))
+            finally:
+                connection.close()
+        finally:
+            for lease in leases:
+                lease.release()

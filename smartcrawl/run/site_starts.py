@@ -1,0 +1,282 @@
+"""The site that an address means: one that is stored, or a new one (ADR 144)."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from smartcrawl.model.exceptions import SourceError, meant_word
+from smartcrawl.model.options import Options
+from smartcrawl.model.program import (
+    program_argument,
+    program_argument_label,
+    program_crawl_line,
+    program_name,
+)
+from smartcrawl.model.redaction import redacted_text
+from smartcrawl.model.urls import url_endpoint, url_host_key, url_path
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.site_parts import (
+    StoredPart,
+    has_stored_pages,
+    stored_page_depths,
+    stored_part_row,
+    stored_part_rows,
+)
+from smartcrawl.reports.text import report_noun
+from smartcrawl.rules.connections import bare_connection_host, literal_connection_address
+from smartcrawl.rules.extent import EXTENTS, Extent
+from smartcrawl.sources.base import Source, ad_hoc_source_name, belongs_to_source
+from smartcrawl.sources.chosen import chosen_keys, source_with_keys
+from smartcrawl.sources.kinds import SITE
+from smartcrawl.sources.scope import share_addresses
+from smartcrawl.sources.site import SiteSource
+
+_WORDS: Final = re.compile(r"[^A-Za-z0-9]+")
+_Listed = TypeVar("_Listed", bound=Source)
+_LONGEST: Final = 40  #: characters of a path in the name of a source
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPart:
+    """What a command wants of the part of a host that a site has."""
+
+    extent: Extent | None = None  #: None: the stored one, or the default of a new address
+    accepts: bool = False  #: whether stored pages may get out of scope
+    keys: Mapping[str, Any] = field(default_factory=dict)  #: chosen ones, as a table has them
+
+
+def wanted_part_of_run_arguments(arguments: Mapping[str, Any], kind: str = SITE.name) -> WantedPart:
+    """Return what the spider's arguments want of a source that they name by its start.
+
+    Raises:
+        SourceError: a word is none of those that it takes.
+        SettingError: a key of requests is wrong.
+    """
+    word = arguments.get("scope")
+    if word is not None and word not in EXTENTS:
+        raise SourceError(
+            f"{program_argument_label('scope')} is {str(word)!r}: expected {', '.join(EXTENTS)}"
+            f"{meant_word(str(word), EXTENTS)}"
+        )
+    yes = str(arguments.get("yes", ""))
+    if yes not in ("", "0", "1"):
+        raise SourceError(f"yes is {yes!r}: expected 1 or 0")
+    extent = None if word is None else Extent(word)
+    return WantedPart(extent, accepts=yes == "1", keys=chosen_keys(arguments, kind))
+
+
+def site_of_address(options: Options, given: SiteSource, wanted: WantedPart) -> SiteSource:
+    """Return the site that an address means, with the name and the part that it has.
+
+    ``given``: the source of the address, with the name of its host.
+
+    Raises:
+        SourceError: it would share addresses with another source, or stored pages would get out of
+            scope.
+    """
+    database = registry_database(options.registry)
+    if not database.exists():
+        return source_with_keys(_new(given, wanted), wanted.keys)
+    with database.translated("read"), closing(database.reports()) as connection:
+        if given.seeds:
+            return _known(connection, given, wanted)
+        part = stored_part_row(connection, given.name)
+        before = {} if part is None else part.chosen
+        return source_with_keys(_new(given, wanted), {**before, **wanted.keys})
+
+
+def listed_source_of_start(options: Options, given: _Listed, wanted: WantedPart) -> _Listed:
+    """Return the source of a folder or a repository, with the keys that were chosen for it.
+
+    Raises:
+        SourceError: stored files would get out of scope.
+    """
+    database = registry_database(options.registry)
+    if not database.exists():
+        return source_with_keys(given, wanted.keys)
+    with database.translated("read"), closing(database.reports()) as connection:
+        part = stored_part_row(connection, given.name)
+        before = given if part is None else source_with_keys(given, part.chosen)
+        source = source_with_keys(before, wanted.keys)
+        _check_kept(connection, before, source, wanted)
+        return source
+
+
+def _new(given: SiteSource, wanted: WantedPart, stale: str | None = None) -> SiteSource:
+    """Return the source of an address that has no pages yet.
+
+    ``stale``: the start that the registry has of it all the same.
+    """
+    extent = wanted.extent
+    if extent in (Extent.PAGES, Extent.BELOW) and not given.seeds:
+        raise SourceError(
+            f"{program_argument('scope', extent)} is about an address, and only a sitemap is given:"
+            f" add {program_argument('url', 'https://…')}"
+        )
+    if not given.seeds:
+        return given.model_copy(update={"extent": extent or Extent.HOST})
+    if extent is None and url_path(given.seeds[0]) == "/":
+        extent = Extent.HOST
+    start = given.seeds[0] if extent in (Extent.HOST, Extent.DOMAIN) else None
+    by_default = wanted.extent is None
+    return given.model_copy(
+        update={"extent": extent, "start": start, "stale": stale, "by_default": by_default}
+    )
+
+
+def _known(connection: Connection, given: SiteSource, wanted: WantedPart) -> SiteSource:
+    """Return the source of an address, which may be a stored one."""
+    [url], host = given.seeds, given.name
+    parts = stored_part_rows(connection)
+    held = next((part for part in parts if part.is_of(host) and _holds(part, url)), None)
+    if held is not None and (held.is_start(url) or has_stored_pages(connection, held.name)):
+        stored = given if held.declared else held.source(given.seeds, given.sitemaps)
+        return _changed(connection, stored, wanted)
+    others = [part for part in parts if not part.declared and _is_decided(part)]
+    others = [part for part in others if has_stored_pages(connection, part.name)]
+    name = host
+    if any(part.name == host for part in others):
+        words = _WORDS.sub("-", url_path(url))[:_LONGEST].strip("-")
+        name = ad_hoc_source_name(f"{host}-{words}" if words else host, url)
+    stale = next((part.start for part in parts if part.name == name), None)
+    source = _new(given.model_copy(update={"name": name}), wanted, stale)
+    source = source_with_keys(source, wanted.keys)
+    for other in others:
+        if other.name != name:
+            _check_apart(source, other)
+    return source
+
+
+def check_decided_apart(connection: Connection, source: SiteSource) -> None:
+    """Refuse a source that would share addresses with a stored one, once it is decided.
+
+    Raises:
+        SourceError: with the remedy.
+    """
+    for part in stored_part_rows(connection):
+        if part.name == source.name or part.declared or not _is_decided(part):
+            continue
+        if has_stored_pages(connection, part.name):
+            _check_apart(source, part)
+
+
+def _is_decided(part: StoredPart) -> bool:
+    open_ones = (None, Extent.PAGES, Extent.BELOW)
+    return part.start is not None or part.extent not in open_ones
+
+
+def _stored_source(part: StoredPart) -> SiteSource:
+    """Return a stored source with its start as its seed, and without patterns."""
+    return part._replace(chosen={}).source((part.start or f"http://{part.name}/",))
+
+
+def _holds(part: StoredPart, url: str) -> bool:
+    """Whether an address is in the part of its host that a stored source has."""
+    if part.declared:  # it is declared no more: the address takes over its name and its pages
+        return True
+    return _is_decided(part) and belongs_to_source(_stored_source(part), url)
+
+
+def _changed(connection: Connection, stored: SiteSource, wanted: WantedPart) -> SiteSource:
+    """Return a stored source with the part and the keys that are wanted of it now.
+
+    Raises:
+        SourceError: stored pages would get out of scope, and that is not accepted.
+    """
+    extent = wanted.extent
+    [url] = stored.seeds
+    source = stored
+    is_same = extent is stored.extent and (
+        extent in (Extent.HOST, Extent.DOMAIN) or url in (stored.start, *stored.ways)
+    )
+    if extent is not None and not is_same:
+        bare = stored.model_copy(update={"extent": extent, "start": None, "ways": ()})
+        pages = [page for page, _ in stored_page_depths(connection, stored.name)]
+        source = bare.decided(url, filter(stored.scope.holds, pages), (url,))
+    source = source_with_keys(source, wanted.keys)
+    _check_kept(connection, stored, source, wanted)
+    return source
+
+
+def _check_kept(connection: Connection, before: Source, source: Source, wanted: WantedPart) -> None:
+    """Refuse a change that puts stored pages out of scope, unless that is accepted.
+
+    Raises:
+        SourceError: with their number.
+    """
+    if wanted.accepts or (
+        before.scope == source.scope and source.max_depth in (0, before.max_depth)
+    ):
+        return
+    pages = stored_page_depths(connection, source.name)
+
+    def has(one: Source, page: str, depth: int) -> bool:
+        return one.scope.allows(page) and not 0 < one.max_depth < depth
+
+    out = [page for page in pages if has(before, *page) and not has(source, *page)]
+    if out:
+        given = "" if wanted.extent is None else f"{program_argument('scope', wanted.extent)} "
+        nouns = report_noun(len(pages), "stored page")
+        raise SourceError(
+            f"{given or 'this '}puts {len(out):,} of the {nouns} of {source.name} out of scope: the"
+            f" next runs exclude them. If that is meant, add {program_argument('yes')}"
+        )
+
+
+def _check_apart(source: SiteSource, other: StoredPart) -> None:
+    """Refuse a new source that would share addresses with a stored one.
+
+    Raises:
+        SourceError: with the remedy.
+    """
+    [url] = source.seeds
+    new = source.decided(url, (), ()) if source.is_open else source
+    stored = _stored_source(other)
+    if not share_addresses(new.scope, stored.scope):
+        return
+    remedy = f"remove it first: {program_name()} forget --source {shlex.quote(other.name)}"
+    if new.extent in (Extent.HOST, Extent.DOMAIN) and url_host_key(url) == stored_host(stored):
+        wide = program_crawl_line(shlex.quote(redacted_text(stored.seeds[0])))
+        remedy = f"widen it: {wide} {program_argument('scope', new.extent)}. Or {remedy}"
+    raise SourceError(
+        f"{redacted_text(url)} with {site_part_words(new)} would share pages with the source"
+        f" {other.name}, which has {site_part_words(stored)}, so each would"
+        f" exclude or count pages of the other. To crawl all as one source, {remedy}"
+    )
+
+
+def other_site_part(source: SiteSource) -> tuple[str, Extent]:
+    """Return the other part of a host that a new address could stand for: its words and extent."""
+    [url, *_] = source.seeds
+    if source.extent is Extent.BELOW:
+        return "For the whole host", Extent.HOST
+    if url_path(url) != "/":
+        return "For the part below this address", Extent.BELOW
+    if literal_connection_address(bare_connection_host(url_endpoint(url)[0])) is not None:
+        return "For this page alone", Extent.PAGES
+    return "With its subdomains, too", Extent.DOMAIN
+
+
+def stored_host(source: SiteSource) -> str:
+    """Return the host of the first seed."""
+    return url_host_key(source.seeds[0])
+
+
+def site_part_words(source: SiteSource) -> str:
+    """Return which part of its host a source has, in words."""
+    [url, *_] = source.seeds
+    match source.extent:
+        case Extent.PAGES:
+            return "this page alone"
+        case Extent.BELOW:
+            return f"all below {redacted_text(source.start or url)}"
+        case Extent.DOMAIN:
+            return f"{stored_host(source)} with its subdomains"
+        case _:
+            return f"the whole host {stored_host(source)}"
