@@ -57,9 +57,6 @@ FOUND: Final = (
 )
 #: What nothing uses, and why it stays.
 EXCEPTIONS: Final = {
-    "smartcrawl.sources.request_keys:SourceRequest.with_given": (
-        "for what an option of crawl gives beside the keys of a source"
-    ),
     "smartcrawl.registry.connection:Rows.get_description": (
         "tests compare the columns of views by it"
     ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 from smartcrawl.model.exceptions import SettingError
@@ -176,10 +176,6 @@ class SourceRequest:
     def given(self) -> Mapping[str, Any]:
         """The keys that are set, with their values."""
         return {name: value for name, value in asdict(self).items() if value not in (None, (), "")}
-
-    def with_given(self, other: SourceRequest) -> SourceRequest:
-        """Return these keys, with those that are set in another value in their places."""
-        return replace(self, **other.given)
 
     @property
     def settings(self) -> Mapping[str, Any]:

@@ -192,15 +192,6 @@ def test_a_wrong_word_of_a_command_line_is_told(
     assert "Bearer" not in str(caught.value)
 
 
-def test_keys_that_are_given_take_the_places_of_others():
-    stored = SourceRequest(delay=5, headers=(("X-Team", "docs"),))
-
-    assert stored.with_given(SourceRequest()) == stored
-    assert stored.with_given(SourceRequest(delay=0)) == SourceRequest(
-        delay=0, headers=(("X-Team", "docs"),)
-    )
-
-
 def test_the_origins_of_a_source_are_those_of_its_seeds():
     seeds = ("https://a.example/docs/", "http://b.example:8080/x?y")
     maps = ("https://c.example/sitemap.xml",)
