@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from smartcrawl.commands.serve import print_note_of_serving_without_keys
+from smartcrawl.commands.serve import _with_options, print_note_of_serving_without_keys
 from smartcrawl.server.bodies import LIMIT
 from smartcrawl.server.running import listening_server_socket
 from tests.crawls.commands import Result, Scrapy
@@ -127,6 +128,20 @@ def test_the_command_says_it_too(tmp_path: Path):
 
     assert lines[0].startswith("serving at http://127.0.0.1:")
     assert lines[1].startswith("requests need no key here.")
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "served"),
+    [(None, None, ("::1", 1)), ("0.0.0.0", None, ("0.0.0.0", 1)), (None, 0, ("::1", 0))],
+)
+def test_options_of_the_command_line_count_before_settings(
+    host: str | None, port: int | None, served: tuple[str, int]
+):
+    settings = {"API_HOST": "::1", "API_PORT": 1, "DATA_DIR": "d"}
+
+    given = _with_options(settings, Namespace(host=host, port=port))
+
+    assert given == {"API_HOST": served[0], "API_PORT": served[1], "DATA_DIR": "d"}
 
 
 def test_an_answer_on_an_open_connection_does_not_wait_for_an_acknowledgement():
