@@ -77,7 +77,8 @@ class ExtractPipeline(VisitPipeline):
         except GivenUpError as error:
             raise DropItem(str(error), log_level="DEBUG") from error
         if found is None:
-            raise DropItem("the page does not exist under this spelling either", log_level="DEBUG")
+            why = "it waits for a login, or does not exist under this spelling either"
+            raise DropItem(why, log_level="DEBUG")
         if isinstance(found, NextRequest):
             self._ask(item, found)
         return found

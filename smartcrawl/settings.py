@@ -39,6 +39,7 @@ DOWNLOADER_MIDDLEWARES = {
     "smartcrawl.middlewares.AddressMiddleware": 80,  # before any request, robots.txt too
     "smartcrawl.middlewares.HostMiddleware": 90,  # before robots.txt: it refuses that, too
     "smartcrawl.middlewares.RobotsMiddleware": 100,
+    "smartcrawl.engine.auth.middleware.AuthMiddleware": 110,  # of pages that may be asked
     "smartcrawl.middlewares.SourceHeadersMiddleware": 350,  # before the headers of the settings
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
     "smartcrawl.middlewares.PassingRetryMiddleware": 550,

@@ -84,6 +84,7 @@ class Site:
         self.stopping = threading.Event()
         self.ignores_conditions = False  #: sends the body whatever is asked
         self.refuses_head = False
+        self.posted = b""  #: the last body that a request had
         self._port = port
         self._refused: dict[str, tuple[Page, int]] = {}
         self._lock = threading.Lock()
@@ -273,13 +274,15 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1  # head and body leave together
 
     def _serve(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers: dict[str, str] = {}
         for name, value in self.headers.items():
             known = headers.get(name.lower())
             headers[name.lower()] = value if known is None else f"{known}, {value}"
         target = self.requestline.split()[1]  # self.path has leading slashes collapsed
         site = self.server.site
+        if body:
+            site.posted = body
         answer = site.answer(self.command, target, headers)
         if answer.fault == "hang":
             site.stopping.wait()

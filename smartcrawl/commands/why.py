@@ -336,6 +336,6 @@ def _check_address(url: str) -> None:
         RegistryError: with the probable address, if it can be guessed.
     """
     try:
-        declared_web_address(url)
+        declared_web_address(url, with_user=True)
     except ValueError as error:
         raise RegistryError(f"the address {error}") from error

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from types import FrameType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydispatch.dispatcher import getReceivers
 from scrapy import signals
@@ -43,6 +43,9 @@ from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import RunOrder, RunState
 from smartcrawl.run.pushing import push_run_source, run_left_uploads_in_words
 from smartcrawl.run.run import Run
+
+if TYPE_CHECKING:
+    from smartcrawl.engine.auth.keeper import LoginKeeper
 
 logger = logging.getLogger(__name__)
 
@@ -206,6 +209,7 @@ class RunLifecycle:
         self._crawler = crawler
         self._run = run
         self._edits = EditSubmitter(crawler, run)
+        self._logins: LoginKeeper | None = None  #: None: no answer waits for a login
         self._signals = ExitStack()  # handlers that shorten waits
         self._collection = ExitStack()  # of garbage, as rarely as it is while the spider is open
 
@@ -238,6 +242,10 @@ class RunLifecycle:
                 run.source.name,
                 "" if run.library is not None else resume,  # its commands have no such argument
             )
+        if run.session is not None:
+            from smartcrawl.engine.auth.keeper import LoginKeeper  # noqa: PLC0415  # few runs need it
+
+            self._logins = LoginKeeper(self._crawler, run)
         protect_run_connections(run, environment_proxy_endpoints(self._crawler.settings))
         run.batches.observe = partial(download_slot_now, self._crawler)
         if run.due_pages is not None:  # it may not fetch robots.txt again
@@ -272,7 +280,7 @@ class RunLifecycle:
         run = self._run
         if run.failure is not None or run.extractions.pending or run.opened.over:
             return
-        if self._edits.under_way:
+        if self._edits.under_way or (self._logins is not None and self._logins.step()):
             raise DontCloseSpider
         engine = self._crawler.engine
         steps = run.ending.steps(self._edits.step, self._ask_late_spellings)
@@ -317,6 +325,8 @@ class RunLifecycle:
         """Seal the run, or close it as interrupted."""
         run = self._run
         self._edits.stop()
+        if self._logins is not None:
+            self._logins.stop()
         self._loop = asyncio.get_running_loop()
         try:
             with run.registry.database.translated("write"):

@@ -208,6 +208,14 @@ class TurnSpentError(SmartcrawlError):
     """
 
 
+class NotLoggedInError(SmartcrawlError):
+    """A page is not requested, because the login of its source does not count; it stays pending."""
+
+
+class LogsOutError(SmartcrawlError):
+    """A page may not be requested, because that would end the login of its source."""
+
+
 class RunHaltedError(SmartcrawlError):
     """A request was not sent, or given up, because the run ends by order: the page stays pending.
 

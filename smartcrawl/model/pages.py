@@ -318,6 +318,9 @@ class VisitAttempt:
     over: bool = False  #: whether no other spelling is left
     cookies: VisitCookies | None = None  #: None: nothing was redirected
     away: Visit | None = None  #: the redirect to another address that is asked now, in its visit
+    #: number of the login that its last request was sent with; 0: none, or the answer counts
+    login: int = 0
+    shows_login: bool | None = None  #: whether the last answer shows the proof; None: it cannot
 
     def begins(self, spelling: str) -> None:
         """Begin with another spelling of the address."""

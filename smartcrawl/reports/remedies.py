@@ -19,6 +19,8 @@ from smartcrawl.rules.traps import Trap
 REMEDIES = {
     "seed_failed": "check the address, and whether the server answers it",
     "pin_failed": "it was added by hand; to drop it: {program} forget URL",
+    "login": "no page was changed or removed for it; check the table [sources.NAME.auth] and its "
+    "secrets, then crawl again (docs/howto/login.md)",
     "wall": "a login form came instead of pages; stored pages stay, and this run does not count "
     "towards removing unlinked pages",
     "unreachable": "the server or the network failed; run again later",

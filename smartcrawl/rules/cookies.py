@@ -100,6 +100,44 @@ def cookie_header(cookies: Iterable[Cookie], url: str) -> str:
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in sent)
 
 
+def session_cookie_header(cookies: Iterable[Cookie], url: str) -> str:
+    """Return the value of the header Cookie for ``url``, of a session that knows its origins.
+
+    Beside the cookies of this origin there are those that another one set for the whole domain.
+
+    >>> set_there = ["a=1; Domain=a.example", "b=2"]
+    >>> found = cookies_after_answer((), set_there, "https://login.a.example/", 0)
+    >>> session_cookie_header(found, "https://docs.a.example/x")
+    'a=1'
+    >>> session_cookie_header(found, "http://docs.a.example/x")
+    ''
+    """
+    origin, _ = _place(url)
+    shared = [
+        cookie._replace(origin=origin)
+        if cookie.domain
+        and cookie.origin.scheme == origin.scheme
+        and _has_domain(origin.host, cookie.domain)
+        else cookie
+        for cookie in cookies
+    ]
+    return cookie_header(shared, url)
+
+
+def joined_cookies(given: str, later: str) -> str:
+    """Return a header with the cookies of two headers; where both have a name, the later one's.
+
+    >>> joined_cookies("a=1; b=2", "b=3")
+    'a=1; b=3'
+    """
+    pairs: dict[str, str] = {}
+    for header in (given, later):
+        for pair in header.split(";"):
+            if pair := pair.strip(_BLANK):
+                pairs[pair.partition("=")[0].strip(_BLANK)] = pair
+    return "; ".join(pairs.values())
+
+
 def merged_cookie_header(given: str, own: Iterable[Cookie], url: str) -> str:
     """Return a header with the operator's own cookies, less those that the server set anew.
 

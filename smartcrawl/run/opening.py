@@ -23,6 +23,7 @@ from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.jobs import load_sources_with_stored_jobs
 from smartcrawl.registry.runs.run_orders import PREFIX
+from smartcrawl.run.login import prepare_run_login, source_secrets
 from smartcrawl.run.orders import MOST_RETRY_BATCHES, RETRY_BATCHES, Orders
 from smartcrawl.run.pushing import run_push_key
 from smartcrawl.run.run import Run
@@ -68,6 +69,7 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
         SmartcrawlError: the run cannot be opened; the message names the remedy.
     """
     _check_allowed_names(source, orders)
+    secrets = source_secrets(source)
     with ExitStack() as failed:
         embedder = open_embedder(options)  # first: a wrong setting is no run
         if embedder is not None:
@@ -76,6 +78,8 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
         if options.vector_store is not None:
             run_push_key(options.vector_store)
         run = _open(source, options, orders, now)
+        failed.callback(run.close)
+        prepare_run_login(run, secrets)
         if embedder is not None:
             run.batches.embed_with(embedder)
             if run.opened.forced:

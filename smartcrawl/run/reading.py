@@ -693,6 +693,8 @@ class Reading:
         run, links = self._run, document.links
         if nofollow or document.nofollow or visit.page.plan.mode is Mode.NONE:
             links = tuple(link._replace(nofollow=True) for link in links)
+        if (session := run.session) is not None:
+            links = tuple(link for link in links if not session.is_logout(link.url, link.anchor))
         overlong = [redacted_text(url) for url in document.overlong if not run.source.lists(url)]
         run.links.follow(
             visit,
@@ -780,12 +782,14 @@ class VisitSteps:
         """Fill in a Visit, and return the one that counts, or the request with which it goes on.
 
         An answer that does not bring the page waits while another spelling of the address is
-        asked. None: the visit has no end that is to be stored.
+        asked. None: the visit has no end that is to be stored, or waits for the proof of a login.
 
         Raises:
             GivenUpError: the run ended before its document was read; the page stays pending.
         """
         run, reading = self._run, self._reading
+        if run.session is not None and not run.session.admits(visit):
+            return None
         if visit.attempt is not None and visit.attempt.away is not None:  # on the way
             visit = reading.on_the_way(visit)
             if visit.respelled is not None:

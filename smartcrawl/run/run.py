@@ -34,6 +34,7 @@ from smartcrawl.run.extractions import ExtractionPlan, StoredPages
 from smartcrawl.run.hosts import Strays, open_host_trust
 from smartcrawl.run.links import BeyondDepth, DepthUpdates, Links, SignedUrls, SitemapLinks
 from smartcrawl.run.listed import ListedFiles
+from smartcrawl.run.login_ports import RunLogin
 from smartcrawl.run.offers import AddressBook, Offers, UrlBudget
 from smartcrawl.run.orders import Halt, Orders, run_depth_limits
 from smartcrawl.run.seeds import Pins, Seeds, warn_of_other_run_start
@@ -82,6 +83,7 @@ class Run:
 
     result: RunResult | None = None  #: its record, once it ended
     failure: SmartcrawlError | None = None  #: the error that ends it
+    session: RunLogin | None = None  #: None: its pages need no login, or it is a rehearsal
     _closed = False
 
     #: Its length, whatever the clock did meanwhile; None: it goes on, or others began it.
@@ -415,12 +417,16 @@ class Run:
         """Return the next page of a host that is ``free``, or None when there is none now."""
         if self.is_ending or (self.listed is not None and self.listed.waits):
             return None
+        if self.session is not None and (self.session.over or self.session.is_full):
+            return None
         return self.turns.next_page(free)
 
     @property
     def pending(self) -> bool:
         """Whether this process may still get pages to request."""
         lists = self.listed is not None and self.listed.is_open
+        if self.session is not None and self.session.over is not None:
+            return False
         return not self.is_ending and (lists or self.turns.pending)
 
     @property

@@ -171,6 +171,8 @@ _OF_304: Final = (_ETAG, _DATE, _REFRESH)  #: read of a 304
 
 def visit_of_answer(run: Run, attempt: VisitAttempt, answer: Answer) -> Visit | NextRequest:
     """Return the Visit of an attempt after an answer, or the request with which it goes on."""
+    if run.session is not None:
+        run.session.judge(attempt, answer)
     status, page = answer.status, attempt.page
     outcome = outcome_of_http_status(status, conditional=attempt.traffic.conditional)
     confirmed = outcome is Outcome.NOT_MODIFIED and not page.plan.verify

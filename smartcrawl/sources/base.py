@@ -111,6 +111,11 @@ class Source(BaseModel):
         return True
 
     @property
+    def has_login(self) -> bool:
+        """Whether its pages are asked with credentials."""
+        return False
+
+    @property
     @abstractmethod
     def scope(self) -> Scope:
         """The addresses that belong to the source."""
@@ -203,6 +208,7 @@ class SourceExtractionConfig:
     selectors: PageSelectors = PageSelectors()
     basis: str = "text"  #: input of the content hash: text or bytes
     chunks: ChunkSize = DEFAULT_CHUNK_SIZE
+    logs_in: bool = False  #: whether links that log out are left out
 
     @classmethod
     def of(cls, source: Source | None, options: Options) -> Self:
@@ -212,7 +218,7 @@ class SourceExtractionConfig:
             return cls(basis=basis, chunks=options.chunks)
         rules = tuple((rule.pattern, rule.mode) for rule in source.index_modes)
         selectors = PageSelectors(source.keep_selectors, source.drop_selectors)
-        return cls(rules, selectors, basis, options.chunks)
+        return cls(rules, selectors, basis, options.chunks, source.has_login)
 
     def mode_of(self, url: str) -> Mode:
         """Return the index mode of the page at a request URL."""
@@ -230,4 +236,6 @@ class SourceExtractionConfig:
         if mode is Mode.INDEX:
             parts += [CHUNKING_VERSION, self.basis, self.selectors.keep, self.selectors.drop]
             parts.append(self.chunks)
+        if self.logs_in:
+            parts.append("logs in")
         return hashlib.sha256(json.dumps(parts).encode()).digest()[:16]

@@ -17,6 +17,7 @@ from smartcrawl.model.program import program_argument, program_argument_label, p
 from smartcrawl.model.settings_file import SETTINGS_FILE, parsed_toml_file
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.extent import EXTENTS
+from smartcrawl.sources.auth import auth_problems, declared_auth
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import (
     MODES,
@@ -304,6 +305,12 @@ def _declared(name: str, table: object, folder: Path) -> Source:
     values = {key: value for key, value in table.items() if key in keys}
     own = {key: values.pop(key) for key in tuple(values) if key in REQUEST_KEYS}
     problems += [f"{where} {problem}" for problem in request_key_problems(own)]
+    if "auth" in values:
+        try:
+            values["auth"] = declared_auth(where, values["auth"], folder)
+        except ValueError as error:
+            problems.append(str(error))
+            del values["auth"]
     release = values.get("release")
     try:
         values["name"] = name if release is None else f"{name}@{release}"
@@ -312,6 +319,9 @@ def _declared(name: str, table: object, folder: Path) -> Source:
             source = source.model_copy(update={"request": SourceRequest.declared(own)})
     except ValidationError as error:
         problems += _problems(where, error)
+    else:
+        if isinstance(source, SiteSource) and source.auth is not None:
+            problems += auth_problems(source.auth, source.seeds, where)
     if problems:
         raise SourceError("\n".join(problems))
     return source

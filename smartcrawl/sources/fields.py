@@ -144,8 +144,10 @@ def _as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def declared_web_address(text: str) -> str:
+def declared_web_address(text: str, *, with_user: bool = False) -> str:
     """Return the request URL of an address as the operator wrote it.
+
+    ``with_user``: whether a user and a password in it are left out, not refused.
 
     Raises:
         ValueError: it is no web address; with the probable address, if it can be guessed.
@@ -157,6 +159,12 @@ def declared_web_address(text: str) -> str:
         raise ValueError(f"is {given}, with a stray quotation mark: write {meant}")
     url = request_url(text)
     if url is not None:
+        if not with_user and _names_user(text):
+            raise ValueError(
+                f"is {given}, with a user or a password, which is sent to no server: write {url},"
+                " and declare the login in a table [sources.NAME.auth] with"
+                ' kind = "basic" (docs/howto/login.md)'
+            )
         return url
     text = text.strip()
     if len(text) > MAX_URL_LENGTH:
@@ -167,6 +175,12 @@ def declared_web_address(text: str) -> str:
         f"is {given}: it takes an http or https address, as in https://docs.example.com/"
         f"{declared_address_hint(bare or text)}"
     )
+
+
+def _names_user(text: str) -> bool:
+    """Whether an address that can be requested has a user or a password."""
+    parsed = can_ada.parse(text.strip())
+    return bool(parsed.username or parsed.password)
 
 
 def _with_scheme(text: str) -> str | None:
@@ -310,6 +324,5 @@ Limit = Annotated[int, Field(ge=0, le=MOST_NUMBER)]
 Addresses = Annotated[tuple[Annotated[str, AfterValidator(declared_web_address)], ...], LIST]
 Domains = Annotated[tuple[Annotated[str, AfterValidator(_domain)], ...], LIST]
 Patterns = Annotated[tuple[Pattern, ...], AfterValidator(_few), LIST]
-Selectors = Annotated[
-    tuple[Annotated[str, AfterValidator(_selector)], ...], AfterValidator(_few), LIST
-]
+Selector = Annotated[str, AfterValidator(_selector)]
+Selectors = Annotated[tuple[Selector, ...], AfterValidator(_few), LIST]

@@ -7,8 +7,9 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from smartcrawl.model.urls import url_has_port, url_host_key, url_path
+from smartcrawl.model.urls import url_has_port, url_host_key, url_origin, url_path
 from smartcrawl.rules.extent import Extent, default_extent, is_below_folder, seed_folder
+from smartcrawl.sources.auth import SourceAuth
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import AuthoritiesFile, Domains, Patterns, SiteExtent
 from smartcrawl.sources.kinds import DOCUMENTS
@@ -27,6 +28,7 @@ class SiteSource(Source):
     url_patterns: Patterns = ()
     excluded_patterns: Patterns = ()
     ca_file: AuthoritiesFile | None = None  #: None: by CA_FILE
+    auth: SourceAuth | None = None  #: the login of its pages; None: they need none
     start: str | None = None  #: of an ad-hoc source: the page or folder that its extent is of
     by_default: bool = False  #: a new address, for which nobody chose how far it reaches
     stale: str | None = None  #: the start that the registry still has of one that is open
@@ -64,6 +66,18 @@ class SiteSource(Source):
                 " change the seed or the rule that excludes it, else it is never requested"
             )
         return self
+
+    @property
+    def has_login(self) -> bool:
+        """Whether its pages are asked with credentials."""
+        return self.auth is not None
+
+    @property
+    def login_origins(self) -> tuple[str, ...]:
+        """The origins that get the credentials of ``auth``; none without it."""
+        if self.auth is None:
+            return ()
+        return self.auth.origins or tuple(dict.fromkeys(map(url_origin, self.seeds)))
 
     @property
     def is_open(self) -> bool:

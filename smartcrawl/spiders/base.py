@@ -22,6 +22,8 @@ from smartcrawl.engine.project_settings import (
 )
 from smartcrawl.model.exceptions import (
     HostBlockedError,
+    LogsOutError,
+    NotLoggedInError,
     RobotsDisallowedError,
     SettingError,
     TurnSpentError,
@@ -85,13 +87,15 @@ class VisitSpider(Spider):
     def errback(self, failure: Failure) -> Iterator[Visit | Request]:
         """Yield the Visit of a page without an answer; one that was not requested has none yet.
 
-        Once the run ends by order, a failure has none either: the page stays pending.
+        Once the run ends by order or loses its login, a failure has none either: the page stays
+        pending.
         """
         if isinstance(failure.value, TurnSpentError):
             return
         request: Request = failure.request  # type: ignore[attr-defined]  # set by Scrapy
         attempt: VisitAttempt = request.meta["attempt"]
-        if self.run is not None and self.run.halt.order is not None:
+        is_ending = self.run is not None and self.run.halt.order is not None
+        if self.run is not None and (is_ending or isinstance(failure.value, NotLoggedInError)):
             self.run.turns.unanswered(attempt.page)
             return
         if request.method == "HEAD" and not isinstance(failure.value, IgnoreRequest):
@@ -100,7 +104,7 @@ class VisitSpider(Spider):
         error: BaseException = failure.value  # type: ignore[assignment]  # never None here
         if is_own_code_error(error, request.url):
             raise OwnCodeError(f"your own code failed for {request.url}") from error
-        if isinstance(error, RobotsDisallowedError | HostBlockedError):
+        if isinstance(error, RobotsDisallowedError | HostBlockedError | LogsOutError):
             yield excluded_visit(self.run, attempt, request.url, str(error))
         else:
             why = download_fault(error, request.url)

@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from smartcrawl.engine.download.answers import answer_of_scrapy_response
+from smartcrawl.engine.download.answers import WORN, answer_of_scrapy_response
 from smartcrawl.engine.download.stored import server_answer
 from smartcrawl.engine.reextraction import DocumentPipelineTasks
 from smartcrawl.engine.source_settings import options_with_source_keys
@@ -92,7 +92,8 @@ def _following(response: Response, found: NextRequest) -> Request:
         return request.replace(method="GET", dont_filter=True)
     meta = {name: response.meta[name] for name in _KEPT if name in response.meta}
     following = request.replace(url=found.url, meta=meta, dont_filter=True)
-    following.headers.pop("Cookie", None)
+    for name in ("Cookie", *request.meta.get(WORN, ())):
+        following.headers.pop(name, None)
     if found.cookie:
         following.headers["Cookie"] = found.cookie.encode("latin-1")
     return following

@@ -22,10 +22,12 @@ from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.model.urls import sessionless_url, url_host_key
 from smartcrawl.rules.absence import PASSING
+from smartcrawl.rules.cookies import joined_cookies
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, http_validators_kept, retry_after
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest, Soft404Probe
 from smartcrawl.run.hosts import host_gate_slot
+from smartcrawl.run.login_ports import LoginRequest
 from smartcrawl.run.loop import RunLoop
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import (
@@ -52,6 +54,9 @@ class Driver(RunLoop):
         self._web = web
         self._soft_404 = Soft404Probe(run, self._probe)
         self._retries = settings.getint("RETRY_TIMES")
+        if run.session is not None:
+            run.session.ask_with(self._ask_for_login)
+            run.session.pause = _no_pause
         self._robots = (
             _Robots(run, web, settings, now) if settings.getbool("ROBOTSTXT_OBEY") else None
         )
@@ -60,7 +65,12 @@ class Driver(RunLoop):
         """Take a page from its first request to the batch that its Visit is in."""
         attempt = VisitAttempt(page)
         request = NextRequest(first_page_address(page))
-        is_head = begins_with_head(self._run, page)
+        await self._go_on(attempt, request, is_head=begins_with_head(self._run, page))
+
+    async def _go_on(
+        self, attempt: VisitAttempt, request: NextRequest, *, is_head: bool = False
+    ) -> None:
+        """Take a visit from its next request to its end, or to where it waits."""
         while True:
             found = await self._answered(attempt, request, is_head=is_head)
             is_head = False
@@ -89,11 +99,15 @@ class Driver(RunLoop):
                 if isinstance(allowed, Visit):
                     return allowed
                 url = allowed
+            login = await self._login(attempt, url, "HEAD" if is_head else "GET")
+            if not isinstance(login, dict):
+                return login
             sent = dict(conditional_page_headers(run, attempt.page, url))
             note_page_request(attempt, url, sent, is_head=is_head)
-            cookie = {"Cookie": request.cookie} if request.cookie else {}
+            if cookie := joined_cookies(login.pop("Cookie", ""), request.cookie):
+                login["Cookie"] = cookie
             answer = self._web.ask(
-                "HEAD" if is_head else "GET", url, sent | cookie | {"Accept-Encoding": "gzip"}
+                "HEAD" if is_head else "GET", url, sent | login | {"Accept-Encoding": "gzip"}
             )
             if isinstance(answer, LabFault):
                 why = answer.fault, failure_message(answer.fault, answer.detail)
@@ -111,6 +125,46 @@ class Driver(RunLoop):
             got = got._replace(is_head=is_head, has_validators=bool(sent), cookie=request.cookie)
             return visit_of_answer(run, attempt, got)
         raise AssertionError("the last try returns")
+
+    async def _login(
+        self, attempt: VisitAttempt, url: str, method: str
+    ) -> dict[str, str] | Visit | None:
+        """The credentials for a request, as smartcrawl.engine.auth has them; else its Visit.
+
+        None: the page stays pending.
+        """
+        session = self._run.session
+        if session is None:
+            return {}
+        if session.logs_out(url):
+            return excluded_visit(self._run, attempt, url, "it logs out")
+        if session.concerns(url) and not await session.ready():
+            self._run.turns.unanswered(attempt.page)
+            return None
+        return dict(session.dress(attempt, url, method))
+
+    async def _waits(self) -> bool:
+        """Settle the answers that wait for the proof of a login."""
+        session = self._run.session
+        if session is None or not session.waits:
+            return False
+        settled = await session.settle()
+        for visit in settled.taken:
+            following = await self._take(visit)
+            if following is not None:
+                await self._go_on(visit.attempt or VisitAttempt(visit.page), following)
+        for visit in settled.again:
+            await self._visit(visit.page)
+        for visit in settled.dropped:
+            self._run.turns.unanswered(visit.page)
+        return True
+
+    async def _ask_for_login(self, request: LoginRequest) -> Answer:
+        """Send a request of the login itself."""
+        answer = self._web.ask(request.method, request.url, request.headers, request.body)
+        if isinstance(answer, LabFault):
+            raise ConnectionError(answer.detail)
+        return Answer(request.url, answer.status, answer.headers, answer.body)
 
     def _received(self, attempt: VisitAttempt, url: str, slot: str, answer: LabAnswer) -> int:
         """Record an answer, and return the seconds for which it asks to be left alone."""
@@ -134,10 +188,15 @@ class Driver(RunLoop):
         """Request the address that cannot exist (smartcrawl.run.answers)."""
         if self._robots is not None and self._robots.forbids(url):
             raise ConnectionError("robots.txt forbids the question")
-        answer = self._web.ask("GET", url, {})
+        session = self._run.session
+        answer = self._web.ask("GET", url, {} if session is None else session.credentials(url))
         if isinstance(answer, LabFault):
             raise ConnectionError(answer.detail)
         return Answer(url, answer.status, answer.headers, answer.body)
+
+
+async def _no_pause(_: float) -> None:
+    """Let no time pass."""
 
 
 class _Robots:

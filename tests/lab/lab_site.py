@@ -89,11 +89,14 @@ class Web:
     def __init__(self, *sites: LabSite) -> None:
         self.sites = list(sites)
 
-    def ask(self, method: str, url: str, headers: Mapping[str, str]) -> LabAnswer | LabFault:
+    def ask(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> LabAnswer | LabFault:
         """Answer one request for a URL."""
         parts = urlsplit(url)
         for site in self.sites:
             if site.host == parts.netloc:
+                site.posted = body or site.posted
                 target = f"{parts.path}?{parts.query}" if parts.query else parts.path
                 return site.ask(method, target, {n.lower(): v for n, v in headers.items()})
         return LabFault(Fault.DNS, parts.netloc)

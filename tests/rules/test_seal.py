@@ -63,6 +63,7 @@ CUTS = [
     "too_many_urls: URL",
     "sitemap_nesting: URL",
     "listing: PLACE (why)",
+    "login: why",
     *(f"{trap}: N addresses" for trap in Trap),
 ]
 

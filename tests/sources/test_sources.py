@@ -343,10 +343,16 @@ def test_message_holds_no_password(declare, seed):
 
 
 @covers("RD-20")
-def test_seed_holds_no_password(declare):
-    source = declare('[sources.a]\nseeds = ["https://me:secret@a.example/"]')["a"]
-
-    assert source.seeds == ("https://a.example/",)
+@pytest.mark.parametrize("user", ["me:secret", "secret"])
+def test_seed_with_a_password_is_refused_with_the_remedy(declare, user):
+    seed = f"https://{user}@a.example/"
+    for refused in (
+        lambda: declare(f'[sources.a]\nseeds = ["{seed}"]').check(),
+        lambda: ad_hoc_site_source(seed, {}),
+    ):
+        with pytest.raises(SourceError, match=r"write https://a\.example/.*NAME\.auth") as caught:
+            refused()
+        assert "secret" not in str(caught.value)
 
 
 @covers("R0-08", "RD-20")
@@ -354,7 +360,7 @@ def test_seed_holds_no_password(declare):
     ("url", "name", "seed"),
     [
         ("https://docs.example.com/a?b#c", "docs.example.com", "https://docs.example.com/a?b"),
-        ("http://me:pw@H.example:443/", "h.example", "http://h.example:443/"),
+        ("http://H.example:443/", "h.example", "http://h.example:443/"),
         ("http://127.0.0.1:8801", "127.0.0.1:8801", "http://127.0.0.1:8801/"),
         ("http://[::1]:8801/x/", "[::1]:8801", "http://[::1]:8801/x/"),
         ("https://bücher.example", "xn--bcher-kva.example", "https://xn--bcher-kva.example/"),

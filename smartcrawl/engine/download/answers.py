@@ -13,6 +13,11 @@ from scrapy.http.request import NO_CALLBACK
 from smartcrawl.run.answers import Answer
 from smartcrawl.run.hosts import host_gate_slot
 
+#: Keys of Request.meta, of a source that logs in.
+OF_LOGIN: Final = "of_login"  #: whether it is a request of the login itself
+AS_PAGE: Final = "as_page"  #: whether a request that is for no page gets the credentials, too
+OWN_COOKIE: Final = "own_cookie"  #: the Cookie of the visit, without that of the login
+WORN: Final = "worn"  #: names of the headers that log in
 _VALIDATORS: Final = (b"If-None-Match", b"If-Modified-Since")
 
 
@@ -28,8 +33,14 @@ def answer_of_scrapy_response(response: Response) -> Answer:
         latency=request.meta.get("download_latency", 0),
         is_head=request.method == "HEAD",
         has_validators=any(name in request.headers for name in _VALIDATORS),
-        cookie=(request.headers.get("Cookie") or b"").decode("latin-1"),
+        cookie=_cookie(request),
     )
+
+
+def _cookie(request: Request) -> str:
+    """Return the Cookie of a request, without that of a login."""
+    own: str | None = request.meta.get(OWN_COOKIE)
+    return (request.headers.get("Cookie") or b"").decode("latin-1") if own is None else own
 
 
 class DownloaderProbe:
@@ -49,7 +60,7 @@ class DownloaderProbe:
             url,
             callback=NO_CALLBACK,
             priority=RobotsTxtMiddleware.DOWNLOAD_PRIORITY,
-            meta={"download_slot": host_gate_slot(host), "dont_retry": True},
+            meta={"download_slot": host_gate_slot(host), "dont_retry": True, AS_PAGE: True},
             dont_filter=True,
         )
         engine = self._crawler.engine

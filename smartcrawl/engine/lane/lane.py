@@ -53,6 +53,7 @@ KNOWN: Final = frozenset(
         "smartcrawl.middlewares.AddressMiddleware",
         "smartcrawl.middlewares.HostMiddleware",
         "smartcrawl.middlewares.RobotsMiddleware",
+        "smartcrawl.engine.auth.middleware.AuthMiddleware",  # the lane adds the same credentials
         "smartcrawl.middlewares.PassingRetryMiddleware",
         "smartcrawl.middlewares.RevalidationMiddleware",
         "smartcrawl.middlewares.ScopeMiddleware",
@@ -526,7 +527,7 @@ class RevalidationLane:
             return None
         headers = conditional_page_headers(self._run, page, page.url)
         origin = self._usable_origin(page.url) if headers else None
-        if origin is None:
+        if origin is None or not self._is_logged_in(page.url):
             return None
         name = host_gate_slot(page.host)
         slot = self._downloader.slots.get(name)
@@ -544,6 +545,13 @@ class RevalidationLane:
         slot.active.add(request)
         slot.transferring.add(request)
         return flight
+
+    def _is_logged_in(self, url: str) -> bool:
+        """Whether the credentials for a page are at hand, if it gets some."""
+        session = self._run.session
+        if session is None:
+            return True
+        return session.number > 0 and session.over is None and not session.logs_out(url)
 
     def _allows(self, page: Page, origin: Origin, slot: str) -> bool:
         """Whether the lane may request a page now.
@@ -634,14 +642,18 @@ class RevalidationLane:
             await self._wait_turn(flight)
         else:
             slot.lastseen = time.monotonic()
-        if is_crawler_stopping(self._crawler):
+        session = self._run.session
+        if is_crawler_stopping(self._crawler) or (session is not None and session.over):
             self._run.turns.unanswered(flight.page)  # it stays pending
             return None
         etag = flight.headers.get("If-None-Match")
         flight.attempt.asks(flight.page.url, conditional=True, etag=etag)
         self._counts.asked(flight)
         try:
-            answer = await self._open().ask(flight.page.url, flight.headers)
+            url, headers = flight.page.url, flight.headers
+            if session is not None:
+                headers = {**headers, **session.dress(flight.attempt, url)}
+            answer = await self._open().ask(url, headers)
         except LaneError as error:
             if self._ends():
                 self._run.turns.unanswered(flight.page)

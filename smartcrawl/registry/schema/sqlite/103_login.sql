@@ -1,0 +1,13 @@
+-- The logins of sources: who asks, and the attempts that were refused (ADR 146). No secret is here.
+CREATE TABLE login (
+    source     TEXT PRIMARY KEY,                       -- source.name
+    identity   BLOB,                                   -- digest of kind, origins and user; NULL: nobody logs in
+    refusals   INTEGER NOT NULL DEFAULT 0,             -- in a row, of one configuration
+    refused_at INTEGER,                                -- Unix seconds; NULL: the last attempt was not refused
+    why        TEXT,
+    salt       BLOB,
+    mark       BLOB,                                   -- two bytes of a digest of the refused configuration
+    run        INTEGER,                                -- run.no of the last attempt
+    state      INTEGER,                                -- registry.runs.logins.LoginState
+    at         INTEGER                                 -- Unix seconds, when it began
+)

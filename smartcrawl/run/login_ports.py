@@ -1,0 +1,77 @@
+"""What the parts of a run know of its login; ``session.py`` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from smartcrawl.model.pages import Visit, VisitAttempt
+
+
+class LoginRequest(NamedTuple):
+    """A request of the login itself."""
+
+    url: str
+    method: str = "GET"
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+
+
+class Settled(NamedTuple):
+    """What became of the answers that waited."""
+
+    taken: list[Visit]  #: they count
+    again: list[Visit]  #: their pages are asked again
+    dropped: list[Visit]  #: their pages stay pending
+
+
+class RunLogin(Protocol):
+    """The login of one process in a run."""
+
+    number: int  #: of the login; 0: there was none yet
+    over: str | None  #: why nothing more is asked
+    when_over: Callable[[str], None]
+    when_waiting: Callable[[], None]  #: called with each answer that waits
+    pause: Callable[[float], Awaitable[None]]
+
+    def ask_with(self, ask: Callable[[LoginRequest], Awaitable[Any]]) -> None:
+        """Send the requests of the login itself by ``ask``, which returns an Answer."""
+
+    def concerns(self, url: str) -> bool:
+        """Whether an address gets the credentials."""
+
+    def logs_out(self, url: str) -> bool:
+        """Whether a request for an address would end the session."""
+
+    def is_logout(self, url: str, anchor: str) -> bool:
+        """Whether a link is not to be followed, because it logs out."""
+
+    def dress(self, attempt: VisitAttempt, url: str, method: str = "GET") -> Mapping[str, str]:
+        """Return the credentials for a request of a visit; none for other origins."""
+
+    def credentials(self, url: str, method: str = "GET") -> Mapping[str, str]:
+        """Return the headers that log a request in; none for other origins."""
+
+    def judge(self, attempt: VisitAttempt, answer: Any) -> None:
+        """Note whether an Answer to a request of a visit shows the proof."""
+
+    def admits(self, visit: Visit) -> bool:
+        """Whether a visit counts; otherwise it waits for the proof."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether answers wait for the proof."""
+
+    @property
+    def hurries(self) -> bool:
+        """Whether so many answers wait that the proof page is to be asked at once."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no page is to be asked before the answers that wait are settled."""
+
+    async def ready(self) -> bool:
+        """Log in before the first request; return False if nothing is to be asked."""
+
+    async def settle(self) -> Settled:
+        """Ask the proof page, and decide about the answers that waited before."""
