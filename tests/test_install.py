@@ -104,7 +104,7 @@ def _is_python(path: Path) -> bool:
 
 @cache
 def providers() -> Mapping[str, list[str]]:
-    """Return the installed packages by the modules that they bring: it takes two seconds."""
+    """Return the installed packages by the modules that they bring: expected two seconds."""
     return metadata.packages_distributions()
 
 

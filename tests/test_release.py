@@ -192,8 +192,8 @@ def test_tests_of_another_tree_do_not_count_and_those_of_another_commit_do(check
     ("words", "status", "message"),
     [
         (["1.2", "--dry-run"], 1, "1.2 is no version"),
-        (["1.2.0", "1.3.0"], 2, "it takes one version"),
-        (["--dryrun"], 2, "it takes one version"),
+        (["1.2.0", "1.3.0"], 2, "expected one version"),
+        (["--dryrun"], 2, "expected one version"),
     ],
 )
 def test_wrong_words_are_refused(words: list[str], status: int, message: str):

@@ -114,7 +114,7 @@ def test_arguments_are_texts(deployment: SimpleNamespace, site: Site):
     ("arguments", "message"),
     [
         ({"nonsense": "1"}, "unknown argument 'nonsense': the spider site takes url,"),
-        ({"force": "perhaps"}, "force is 'perhaps': it takes 1 or 0"),
+        ({"force": "perhaps"}, "force is 'perhaps': expected 1 or 0"),
         ({"setting": "RECRAWL_POLCY=due"}, "no setting RECRAWL_POLCY, did you mean RECRAWL_POLICY"),
         ({"setting": "LOG_FORMAT=wide"}, "LOG_FORMAT is 'wide'"),
         ({"setting": "DATA_DIR=.smartcrawl"}, "name a folder that stays, such as DATA_DIR=/var/l"),

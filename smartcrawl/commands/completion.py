@@ -31,7 +31,7 @@ def completion_command(words: Sequence[str]) -> int:
         return 0
     if len(words) != 1 or words[0] not in _SHELLS:
         given = f", not {redacted_line(' '.join(words))!r}" if words else ""
-        print(f"completion: it takes one of {', '.join(_SHELLS)}{given}", file=sys.stderr)
+        print(f"completion: expected one of {', '.join(_SHELLS)}{given}", file=sys.stderr)
         return _USAGE
     import shtab  # noqa: PLC0415  # every start of scrapy imports this module
 

@@ -66,7 +66,7 @@ class _Assign(Action):
         elif len(values) == 2:
             namespace.assigned = [*namespace.assigned, (values[0].upper(), values[1])]
         else:
-            raise ArgumentError(self, "it takes NAME VALUE; a value of several words is in quotes")
+            raise ArgumentError(self, "expected NAME VALUE; put a value of several words in quotes")
 
 
 OVERRIDES: Final = (

@@ -275,7 +275,7 @@ class Command(CrawlCommand):
             )
         if not 1 <= opts.retry_batches <= MOST_RETRY_BATCHES:
             raise UsageError(
-                f"--retry-batches is {opts.retry_batches}: it takes 1 to {MOST_RETRY_BATCHES}",
+                f"--retry-batches is {opts.retry_batches}: expected 1 to {MOST_RETRY_BATCHES}",
             )
 
     def _order(self, args: list[str], opts: Namespace) -> LibraryOrder:

@@ -149,7 +149,7 @@ class Command(ChangingCommand):
             wanted = normalize_url(url)
         if wanted is None:
             raise RegistryError(
-                f"--url is {word!r}: it takes an http or https address, as in"
+                f"--url is {word!r}: expected an http or https address, as in"
                 " https://docs.example.com/, or a path"
             )
         trackers = self.options.trackers

@@ -189,7 +189,7 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
     if args and args[0] in SPIDERS and opts.spargs:
         spider = args.pop(0)  # the words of Scrapy's command
     if len(args) > 1:
-        parser.error("it takes one address, folder or source; declare several in sources.toml")
+        parser.error("expected one address, folder or source; declare several in sources.toml")
     _apply(settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
     declared = _declared(settings)
     named = opts.source or (args[0] if args else "")

@@ -100,7 +100,7 @@ def _scrapyd_url(settings: Mapping[str, Any]) -> str:
         is_url = is_plain = False
     if value and not (is_url and is_plain and value.isprintable() and " " not in value):
         raise SettingError(
-            "SCRAPYD_URL is not the address of a scrapyd: it takes one such as"
+            "SCRAPYD_URL is not the address of a scrapyd: expected one such as"
             " http://NAME:PASSWORD@localhost:6800/, with the name and the password"
             " percent-encoded, or nothing for processes of this machine"
         )
@@ -157,7 +157,7 @@ def _parts(address: str) -> tuple[SplitResult, int]:
         parts, port = urlsplit(""), None
     if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment:
         raise SettingError(
-            f"ELASTICSEARCH_URL is {redacted_text(_REST.sub('', address))!r}: it takes an"
+            f"ELASTICSEARCH_URL is {redacted_text(_REST.sub('', address))!r}: expected an"
             " address such"
             " as https://search.example:9200, or https://USER:PASSWORD@search.example:9200"
         )
@@ -193,7 +193,7 @@ def _certificates(value: str) -> Path | None:
     path = whole_path(value)
     if not path.is_file():
         raise SettingError(
-            f"ELASTICSEARCH_CA_CERTS is {value!r}: there is no such file; it takes the path of a"
+            f"ELASTICSEARCH_CA_CERTS is {value!r}: there is no such file; expected the path of a"
             " PEM file with the certificate that signed the server's"
         )
     return path
@@ -261,7 +261,7 @@ class EmbedderOptions(OpenAIServerOptions):
 def _url(url: str) -> str:
     if url.endswith("/embeddings"):
         raise SettingError(
-            f"EMBEDDING_URL is {url!r}: it takes the address without /embeddings at its end, such"
+            f"EMBEDDING_URL is {url!r}: expected the address without /embeddings at its end, such"
             f" as {url.removesuffix('/embeddings')}"
         )
     return url
@@ -270,7 +270,7 @@ def _url(url: str) -> str:
 def missing_embedding_folder() -> SettingError:
     """Return the error of ``onnx`` without the folder of its model."""
     return SettingError(
-        "EMBEDDING_FOLDER is empty, and the vectors are those of 'onnx': it takes the folder of a"
+        "EMBEDDING_FOLDER is empty, and the vectors are those of 'onnx': expected the folder of a"
         " sentence model with model.onnx and tokenizer.json"
     )
 
@@ -323,7 +323,7 @@ def vector_store_id_option(store: str, place: str) -> str:
     known = SETTINGS["VECTOR_STORE_ID"]
     if not re.fullmatch(known.form, store):
         raise SettingError(
-            f"{place}: vector_store_id is {store[:200]!r}: it takes {known.takes}; empty, one is"
+            f"{place}: vector_store_id is {store[:200]!r}: expected {known.takes}; empty, one is"
             " made"
         )
     return store
@@ -443,7 +443,7 @@ def _certificate(text: str) -> Path | None:
             " file"
         )
     path = whole_path(text)
-    remedy = "it takes a PEM or PFX file with a certificate and its private key"
+    remedy = "expected a PEM or PFX file with a certificate and its private key"
     try:
         with path.open("rb") as file:
             file.read(1)

@@ -243,7 +243,7 @@ def _registry(url: str, data_dir: Path) -> Path | str:
         return url
     if not url.startswith("sqlite:///") or url == "sqlite:///":
         raise SettingError(
-            f"REGISTRY_URL is '{url.partition(':')[0]}:…': it takes sqlite:///PATH (four slashes"
+            f"REGISTRY_URL is '{url.partition(':')[0]}:…': expected sqlite:///PATH (four slashes"
             " for an absolute path) or postgresql://USER:PASSWORD@HOST/DATABASE; empty stands for"
             " registry.db in DATA_DIR"
         )
@@ -270,7 +270,7 @@ def _redis(url: str) -> str | None:
         elif parts.port != 0:
             return url
     raise SettingError(
-        f"REDIS_URL is {redacted_text(url)!r}, which {wrong}: it takes redis://HOST:PORT/DB, or"
+        f"REDIS_URL is {redacted_text(url)!r}, which {wrong}: expected redis://HOST:PORT/DB, or"
         " rediss:// for TLS, with USER:PASSWORD@ before the host where it asks for them, or"
         " unix:///PATH?db=DB; characters such as / and # in a password are percent-encoded"
     )
@@ -300,7 +300,7 @@ def _schedule(values: Mapping[str, Any]) -> Schedule:
     base, longest = values["CRAWL_BASE_INTERVAL_SECONDS"], values["CRAWL_MAX_INTERVAL_SECONDS"]
     if base > longest:
         raise SettingError(
-            f"CRAWL_MAX_INTERVAL_SECONDS is {longest}: it takes at least the"
+            f"CRAWL_MAX_INTERVAL_SECONDS is {longest}: expected at least the"
             f" {base} of CRAWL_BASE_INTERVAL_SECONDS"
         )
     return Schedule(

@@ -97,7 +97,7 @@ class Setting:
 
     def error(self, value: object, takes: str = "") -> SettingError:
         """Return the error of a value."""
-        return SettingError(f"{self.name} is {value!r}: it takes {self.takes or takes}")
+        return SettingError(f"{self.name} is {value!r}: expected {self.takes or takes}")
 
     @property
     def unit_and_bounds(self) -> str:
@@ -187,7 +187,7 @@ class Whole(Setting):
             if self.takes and number > most:
                 raise self.error(value)
             bounds = given_number_bounds(least, most, beyond=number > most)
-            raise SettingError(f"{self.name} is {value!r}: it takes a whole number {bounds}")
+            raise SettingError(f"{self.name} is {value!r}: expected a whole number {bounds}")
         return number
 
 
@@ -235,7 +235,7 @@ class Words(Setting):
             given, str | int | list | tuple | set | frozenset
         ):
             raise SettingError(
-                f"{self.name} is {value!r}: it takes a list, or a text with commas between the"
+                f"{self.name} is {value!r}: expected a list, or a text with commas between the"
                 " words"
             )
         parts = map(str, given) if not isinstance(given, str | int) else str(given).split(",")
@@ -283,7 +283,7 @@ class Networks(Words):
         except ValueError as error:
             raise SettingError(
                 f"{self.name} is {value!r}: {error};"
-                " it takes networks such as 10.20.0.0/16, fd12:3456:789a::/48, separated by commas"
+                " expected networks such as 10.20.0.0/16, fd12:3456:789a::/48, separated by commas"
             ) from error
 
 

@@ -158,7 +158,7 @@ def read_settings_file(path: Path) -> dict[str, Any]:
     ]
     table = content.get("settings", {})
     if not isinstance(table, dict):
-        problems.append("settings: it takes a table; write its keys below a line [settings]")
+        problems.append("settings: expected a table; write its keys below a line [settings]")
         table = {}
     values = {}
     for name, value in table.items():
@@ -189,7 +189,7 @@ def _checked(name: str, value: Any, folder: Path) -> Any:
         not isinstance(value, bool) or bool in setting.written
     )
     if not is_typed:
-        raise SettingError(f"{name} is {value!r}: it takes {setting.takes_written}")
+        raise SettingError(f"{name} is {value!r}: expected {setting.takes_written}")
     value = _from(folder, setting, value)
     setting.read(value)
     return value

@@ -70,7 +70,7 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
         Setting("ELASTICSEARCH_URL", "", "URL", "server for the content; empty: the registry"),
         Setting("ELASTICSEARCH_INDEX_PREFIX", "smartcrawl", "name",
             "name of the searched alias, prefix of all others", form=r"[a-z0-9][a-z0-9_.-]{0,99}",
-            takes="up to 100 lower-case letters, digits, _ . and -, and begins with a letter or a"
+            takes="up to 100 lower-case letters, digits, _ . and -, which begin with a letter or a"
             " digit"),
         Secret("ELASTICSEARCH_API_KEY", "", "key", "instead of user and password"),
         Setting("ELASTICSEARCH_USERNAME", "", "text", "or in the URL"),

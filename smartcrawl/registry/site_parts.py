@@ -15,7 +15,7 @@ from smartcrawl.sources.chosen import source_with_keys
 from smartcrawl.sources.site import SiteSource
 
 _PARTS: Final = """
-SELECT name, scope, start, chosen, declared FROM source WHERE kind = 'site' ORDER BY name
+SELECT name, scope, start, chosen, declared FROM source WHERE kind = ? ORDER BY name
 """
 _PART: Final = "SELECT name, scope, start, chosen, declared FROM source WHERE name = ?"
 _PART_OF: Final = "SELECT name, scope, start, chosen, declared FROM source WHERE no = ?"
@@ -30,6 +30,7 @@ SELECT r.url, s.depth FROM source o JOIN record r ON r.source = o.no JOIN state 
 _DECIDE: Final = """
 UPDATE source SET scope = ?, start = ?, chosen = ? WHERE no = ? AND start IS NULL
 """
+_SITE: Final = SiteSource.model_fields["kind"].default
 _WAYS: Final = "ways"
 #: Fields of an ad-hoc source that columns have, or that its kind says.
 _NOT_CHOSEN: Final = frozenset(
@@ -84,7 +85,7 @@ def _part(row: Any) -> StoredPart:
 
 def stored_part_rows(connection: Connection) -> list[StoredPart]:
     """Return all sites that were ever crawled, declared ones included, by name."""
-    rows: Any = connection.execute(_PARTS).fetchall()
+    rows: Any = connection.execute(_PARTS, (_SITE,)).fetchall()
     return [_part(row) for row in rows]
 
 

@@ -360,20 +360,20 @@ def orders_of_run_arguments(arguments: dict[str, Any]) -> Orders:
     if most_pages is None or most_pages > MOST_NUMBER:
         bounds = "" if most_pages is None else f" up to {MOST_NUMBER}"
         raise SourceError(
-            f"max_pages is {pages!r}: it takes a whole number{bounds}, 0 for no limit"
+            f"max_pages is {pages!r}: expected a whole number{bounds}, 0 for no limit"
         )
     threshold = arguments.get("lost_threshold")
     losses = given_number(str(threshold))
     if threshold is not None and not (losses is not None and 1 <= losses <= MOST_NUMBER):
         bounds = given_number_bounds(1, beyond=bool(losses))
         raise SourceError(
-            f"lost_threshold is {threshold!r}: it takes a whole number {bounds}, the runs"
+            f"lost_threshold is {threshold!r}: expected a whole number {bounds}, the runs"
             " that must find a page gone before it may be removed"
         )
     batches = str(arguments.get("retry_batches", RETRY_BATCHES))
     rounds = given_number(batches)
     if rounds is None or not 1 <= rounds <= MOST_RETRY_BATCHES:
-        raise SourceError(f"retry_batches is {batches!r}: it takes 1 to {MOST_RETRY_BATCHES}")
+        raise SourceError(f"retry_batches is {batches!r}: expected 1 to {MOST_RETRY_BATCHES}")
     return Orders(
         force=_switch(arguments, "force"),
         resume=_switch(arguments, "resume"),
@@ -397,7 +397,7 @@ def _seed_names(arguments: dict[str, Any]) -> tuple[str, ...]:
         url = request_url(f"http://{word}/")
         if url is None or urlsplit(url).netloc != urlsplit(url).hostname or "/" in word:
             raise SourceError(
-                f"allow_private is {word!r}: it takes names of hosts such as docs.example.com"
+                f"allow_private is {word!r}: expected names of hosts such as docs.example.com"
             )
         found.append(url_endpoint(url)[0])
     return tuple(found)
@@ -412,5 +412,5 @@ def _job_run(arguments: dict[str, Any]) -> str | None:
 def _switch(arguments: dict[str, Any], name: str) -> bool:
     value = str(arguments.get(name, "0")).lower()
     if value not in ("1", "true", "yes", "0", "false", "no", ""):
-        raise SourceError(f"{name} is {value!r}: it takes 1 or 0")
+        raise SourceError(f"{name} is {value!r}: expected 1 or 0")
     return value in ("1", "true", "yes")

@@ -140,7 +140,7 @@ def _sources_of(path: Path) -> DeclaredSources:
     ]
     tables = content.get("sources", {})
     if not isinstance(tables, dict):
-        problems.append("sources: it takes tables, each headed [sources.NAME]")
+        problems.append("sources: expected tables, each headed [sources.NAME]")
         tables = {}
     sources = DeclaredSources(path)
     for name, table in tables.items():
@@ -279,7 +279,7 @@ def _declared(name: str, table: object, folder: Path) -> Source:
     if not NAME.fullmatch(name):
         raise SourceError(f"[sources.{name!r}]: a name takes {NAME_RULE}; rename it")
     if not isinstance(table, dict):
-        raise SourceError(f"{where}: it takes a table; write its keys below a line {where}")
+        raise SourceError(f"{where}: expected a table; write its keys below a line {where}")
     kind = table.get("kind", SITE.name)
     model = _MODELS.get(kind) if isinstance(kind, str) else None
     if kind == SHAREPOINT.name:
@@ -289,7 +289,7 @@ def _declared(name: str, table: object, folder: Path) -> Source:
         )
     if model is None:  # then its other keys are not checked
         known = " or ".join(f'"{name}"' for name in _MODELS)
-        raise SourceError(f"{where} kind is {kind!r}: it takes {known}")
+        raise SourceError(f"{where} kind is {kind!r}: expected {known}")
     if "root" in table and not table.keys() & {"kind", "seeds"}:
         raise SourceError(
             f'{where} root: only the kind "{FILES.name}" has a root: add kind = "{FILES.name}"'
@@ -376,4 +376,4 @@ def _reason(found: ErrorDetails) -> str:
             takes = f"a whole number{f' up to {most}' if most else ''}, 0 for no limit"
         case _:
             return f"is {value!r}: {found['msg']}"
-    return f"is {declared_field_text(value)}: it takes {takes}"
+    return f"is {declared_field_text(value)}: expected {takes}"

@@ -38,8 +38,8 @@ def refuse_store_url_secrets(setting: str, protocol: str, place: str) -> None:
     user = unquote(place).rpartition("@")[0]  # of the whole rest: a password may contain a slash
     if ":" in user or "?" in place or "#" in place or redacted_text(place) != place:
         raise SettingError(
-            f"{setting} is a {protocol} URL with a password, a query or a fragment: it takes"
-            " none of them; credentials belong in the environment of the driver"
+            f"{setting} is a {protocol} URL with a password, a query or a fragment: leave"
+            " them out; credentials belong in the environment of the driver"
         )
 
 

@@ -172,7 +172,7 @@ def declared_web_address(text: str, *, with_user: bool = False) -> str:
     if (meant := _with_scheme(text)) is not None:
         raise ValueError(f"is {given}, without its scheme: write {meant}")
     raise ValueError(
-        f"is {given}: it takes an http or https address, as in https://docs.example.com/"
+        f"is {given}: expected an http or https address, as in https://docs.example.com/"
         f"{declared_address_hint(bare or text)}"
     )
 
@@ -211,7 +211,7 @@ def _domain(entry: str) -> str:
         host = ""
     if not host or re.search(r"[\s/\\?#@*%]", bare):
         raise ValueError(
-            f"is {declared_field_text(entry)}: it takes a domain such as docs.example.com,"
+            f"is {declared_field_text(entry)}: expected a domain such as docs.example.com,"
             " or a host with its port such as 127.0.0.1:8801"
         )
     if bare != entry.strip():
@@ -227,7 +227,7 @@ def declared_pattern_size(pattern: str, *, small: bool = False) -> int:
         ValueError: it is no regular expression of RE2, too long, or needs too much memory.
     """
     if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"has {len(pattern):,} characters: it takes up to {MAX_PATTERN:,}")
+        raise ValueError(f"has {len(pattern):,} characters: expected up to {MAX_PATTERN:,}")
     try:
         return compile_scope_pattern(pattern, small=small).programsize
     except ValueError as error:
@@ -255,7 +255,7 @@ def _few(patterns: tuple[str, ...]) -> tuple[str, ...]:
         ValueError: there are too many.
     """
     if len(patterns) > MAX_PATTERNS:
-        raise ValueError(f"has {len(patterns)} patterns: it takes up to {MAX_PATTERNS}")
+        raise ValueError(f"has {len(patterns)} patterns: expected up to {MAX_PATTERNS}")
     return patterns
 
 
@@ -266,7 +266,7 @@ def _label(text: str) -> str:
         ValueError: it contains other characters than a name.
     """
     if not NAME.fullmatch(text):
-        raise ValueError(f"is {text!r}: it takes {NAME_RULE}, as in 2.1")
+        raise ValueError(f"is {text!r}: expected {NAME_RULE}, as in 2.1")
     return text
 
 

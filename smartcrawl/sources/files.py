@@ -53,7 +53,7 @@ def _store_root(text: str) -> str:
     scheme = text.partition("://")[0].lower()
     if scheme not in STORE_SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in STORE_SCHEMES)
-        raise ValueError(f"is of the kind {scheme}://: it takes a folder's path, or {known}")
+        raise ValueError(f"is of the kind {scheme}://: expected a folder's path, or {known}")
     try:
         place = file_store_place(text)
     except SettingError as error:

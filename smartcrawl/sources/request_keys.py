@@ -55,7 +55,7 @@ class _Headers(Setting):
         if not isinstance(value, Mapping):
             raise self.error(type(value).__name__, _TAKES_HEADERS)
         if len(value) > MOST_HEADERS:
-            raise SettingError(f"headers has {len(value)} names: it takes up to {MOST_HEADERS}")
+            raise SettingError(f"headers has {len(value)} names: expected up to {MOST_HEADERS}")
         names: set[str] = set()
         for name, text in value.items():
             self._check(str(name), text)
@@ -68,7 +68,7 @@ class _Headers(Setting):
     def _check(name: str, text: object) -> None:
         if not _NAME.fullmatch(name):
             raise SettingError(
-                f"headers: {redacted_text(name[:64])!r} is no name of a header: it takes letters,"
+                f"headers: {redacted_text(name[:64])!r} is no name of a header: expected letters,"
                 " digits and '-', as in X-Team"
             )
         if _SECRET.search(name):
@@ -162,7 +162,7 @@ class SourceRequest:
             name, colon, value = line.partition(":")
             if not colon:
                 raise SettingError(
-                    f"header is {redacted_text(line[:200])!r}: it takes a name and a value, as in"
+                    f"header is {redacted_text(line[:200])!r}: expected a name and a value, as in"
                     " 'X-Team: docs'"
                 )
             if name.strip().lower() in map(str.lower, lines):

@@ -322,7 +322,7 @@ def single_terminal_argument(args: Sequence[str], what: str, example: str) -> st
         UsageError: there is none, or more than one.
     """
     if len(args) != 1:
-        raise UsageError(f"it takes one {what}, such as: {example}")
+        raise UsageError(f"expected one {what}, such as: {example}")
     return args[0]
 
 

@@ -57,7 +57,7 @@ def check_terminal_usage(
     for setting in opts.set:
         if not setting.partition("=")[0] or "=" not in setting:
             after = f".{_AFTER}" if words else ""
-            parser.error(f"-s is {redacted_line(setting)!r}: it takes NAME=VALUE{after}")
+            parser.error(f"-s is {redacted_line(setting)!r}: expected NAME=VALUE{after}")
     for problem in _settings_problems(opts.set, settings):
         parser.error(problem)
     for note in _settings_notes(opts.set, settings) if notes else ():

@@ -354,7 +354,7 @@ def test_a_search_names_the_folder_that_the_stored_vectors_need(place: Place, tm
     gone = place.run("search", "apple", EMBEDDING_FOLDER=str(tmp_path / "gone"))
 
     assert "the query has no vector" in local.err  # by the model, whose folder the registry knows
-    assert "there is no such folder; it takes the folder of a sentence model" in gone.err
+    assert "there is no such folder; expected the folder of a sentence model" in gone.err
     assert "http://shop.example/0" in local.out
     assert "http://shop.example/0" in gone.out
 

@@ -885,8 +885,8 @@ def test_what_only_reads_does_not_wait(orphaned: World, command):
         (["orphans", "--approve", "x"], "'x' is not a whole number of at least 1"),
         (["orphans", "docs"], "to name a source: --source docs"),
         (["deltamerge", "--max", "3"], "--max needs -D"),
-        (["undo"], "it takes one run, such as: scrapy undo 7"),
-        (["undo", "1", "2"], "it takes one run"),
+        (["undo"], "expected one run, such as: scrapy undo 7"),
+        (["undo", "1", "2"], "expected one run"),
         (["undo", "9" * 20], f"'{'9' * 20}' is not the number of a run; see scrapy runs"),
         (["undo", "9" * 5_000], "99' is not the number of a run; see scrapy runs"),
         (
@@ -902,9 +902,9 @@ def test_what_only_reads_does_not_wait(orphaned: World, command):
         (["search", "words", "--limit", "9" * 5_000], "99' is not a whole number from 1 to 1000"),
         (["undo", "last"], "'last' is not the number of a run; see scrapy runs"),
         (["forget"], "nothing given to forget"),
-        (["forget", "a", "b"], "it takes one URL"),
+        (["forget", "a", "b"], "expected one URL"),
         (["forget", f"{SITE}/a", "--max", "1"], "--max needs --source, and no URL"),
-        (["why"], "it takes one URL"),
+        (["why"], "expected one URL"),
         (["plan", "--limit", "many"], "'many' is not a whole number of at least 1"),
     ],
 )

@@ -138,7 +138,7 @@ def test_the_script_is_one_of_its_shell(shell: str, scripts: dict[str, str], tmp
 @pytest.mark.parametrize("words", [[], ["tcsh"], ["bash", "zsh"]])
 def test_another_shell_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]):
     assert completion_command(words) == 2
-    assert "it takes one of bash, zsh, fish" in capsys.readouterr().err
+    assert "expected one of bash, zsh, fish" in capsys.readouterr().err
 
 
 def test_help_says_where_the_script_goes(capsys: pytest.CaptureFixture[str]):

@@ -133,17 +133,17 @@ def test_the_seeds_variables_are_options():
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
-        ("REGISTRY_TABLE_NAME", "", "it takes a word of up to 63"),
-        ("REGISTRY_TABLE_NAME", "a" * 64, "it takes a word of up to 63"),
+        ("REGISTRY_TABLE_NAME", "", "expected a word of up to 63"),
+        ("REGISTRY_TABLE_NAME", "a" * 64, "expected a word of up to 63"),
         ("REGISTRY_TABLE_NAME", "1st", "begins with neither a digit nor sqlite_"),
         ("REGISTRY_TABLE_NAME", "SQLite_master", "begins with neither a digit nor sqlite_"),
         ("REGISTRY_TABLE_NAME", 'x"; DROP TABLE record; --', "letters, digits and _"),
         ("REGISTRY_TABLE_NAME", "Tabelle_ä", "letters, digits and _"),
-        ("REGISTRY_PARTITION_STRATEGY", "domain", "it takes one of host, scheme"),
-        ("FORCE_REINDEX_ON_CANONICAL_CHANGE", "maybe", "it takes 1 or 0"),
-        ("GONE_TTL_SECONDS", "-1", "it takes a whole number of at least 0"),
-        ("GONE_TTL_SECONDS", "90 days", "it takes a whole number of at least 0"),
-        ("MIN_DOWNLOAD_RATE", "slow", "it takes a whole number of at least 0"),
+        ("REGISTRY_PARTITION_STRATEGY", "domain", "expected one of host, scheme"),
+        ("FORCE_REINDEX_ON_CANONICAL_CHANGE", "maybe", "expected 1 or 0"),
+        ("GONE_TTL_SECONDS", "-1", "expected a whole number of at least 0"),
+        ("GONE_TTL_SECONDS", "90 days", "expected a whole number of at least 0"),
+        ("MIN_DOWNLOAD_RATE", "slow", "expected a whole number of at least 0"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_it_takes(name: str, value: str, remedy: str):
@@ -298,7 +298,7 @@ def test_people_see_groups_values_and_defaults_of_what_was_changed(ask_config: A
 @pytest.mark.covers("M-42")
 def test_wrong_values_are_shown_and_the_first_is_named(ask_config: Ask):
     wrong = {"DEPTH_LIMIT": "many", "LOST_THRESHOLD": "0"}
-    message = "DEPTH_LIMIT is 'many': it takes a whole number of at least 0"
+    message = "DEPTH_LIMIT is 'many': expected a whole number of at least 0"
 
     result = ask_config(*wrong, expect=1, **wrong)
     told = ask_config.json(*wrong, expect=1, **wrong)
@@ -378,12 +378,12 @@ def test_the_message_about_a_secret_does_not_tell_it(monkeypatch: pytest.MonkeyP
     name = "ELASTICSEARCH_PASSWORD"
 
     def of(settings: Settings) -> Options:
-        raise SettingError(f"{name} is {settings[name]!r}: it takes words, not 8c1f")
+        raise SettingError(f"{name} is {settings[name]!r}: expected words, not 8c1f")
 
     monkeypatch.setattr(Options, "of", of)
 
     assert config.config_command_error(Settings({name: "8c1f"})) == (
-        f"{name} is {MASK}: it takes words, not {MASK}"
+        f"{name} is {MASK}: expected words, not {MASK}"
     )
 
 

@@ -184,7 +184,7 @@ def test_a_number_beyond_64_bits_is_refused_with_its_argument(number: str):
     for name in ("max_pages", "lost_threshold"):
         with pytest.raises(SourceError, match=f"{name} is '{number}': .* 100000000000, "):
             orders_of_run_arguments({name: number})
-    with pytest.raises(SourceError, match=f"retry_batches is '{number}': it takes 1 to "):
+    with pytest.raises(SourceError, match=f"retry_batches is '{number}': expected 1 to "):
         orders_of_run_arguments({"retry_batches": number})
 
 

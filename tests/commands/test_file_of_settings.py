@@ -133,7 +133,7 @@ def test_a_stronger_value_is_told_when_one_is_set(call: Call, monkeypatch: pytes
 def test_what_set_refuses_is_not_written(call: Call):
     out, err = call("config", "--set", "DEPTH_LIMIT", "many", expect=1)
 
-    message = "DEPTH_LIMIT is 'many': it takes a whole number of at least 0"
+    message = "DEPTH_LIMIT is 'many': expected a whole number of at least 0"
     assert (out, err) == ("", f"config: nothing was written: {message}\n")
     assert list(Path.cwd().rglob("smartcrawl.toml")) == []
     assert message in call("status", "-s", "DEPTH_LIMIT=many", expect=1)[1], "as a run says it"
@@ -155,7 +155,7 @@ def test_set_takes_a_name_and_a_value(
     with pytest.raises(SystemExit):
         call("config", "--set", *words)
 
-    assert "--set: it takes NAME VALUE" in capsys.readouterr().err
+    assert "--set: expected NAME VALUE" in capsys.readouterr().err
 
 
 # By scrapy, and in a crawl

@@ -387,7 +387,7 @@ def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]
         main_command(["status", "-s", "DATA_DIR"])
 
     assert ended.value.code == 2
-    assert "-s is 'DATA_DIR': it takes NAME=VALUE" in capsys.readouterr().err
+    assert "-s is 'DATA_DIR': expected NAME=VALUE" in capsys.readouterr().err
 
 
 def test_a_word_that_looks_like_a_setting_goes_after_two_dashes(
@@ -399,7 +399,7 @@ def test_a_word_that_looks_like_a_setting_goes_after_two_dashes(
     assert ended.value.code == 2
     err = capsys.readouterr().err
     assert (
-        "-s is 'tarter': it takes NAME=VALUE. A word that begins with a dash goes after --" in err
+        "-s is 'tarter': expected NAME=VALUE. A word that begins with a dash goes after --" in err
     )
     assert "note:" not in err
 

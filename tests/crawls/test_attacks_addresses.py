@@ -335,7 +335,7 @@ def test_other_schemes_are_no_addresses(site: Site, crawl: Crawl):
         assert told(pages[path]) == ("failed", 1003, message), path
     assert crawl.search("treasure") == []
     seed = crawl(secret.as_uri(), expect=1, settings=_QUICK)
-    assert "it takes an http or https address" in seed.err
+    assert "expected an http or https address" in seed.err
 
 
 SPIDER = """

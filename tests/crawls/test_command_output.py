@@ -152,7 +152,7 @@ def set_ascii(word: str, changed: pytest.MonkeyPatch) -> None:
 def ascii_process(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Scrapy]]:
-    """A word of the environment, and a process that began with it: it takes seconds."""
+    """A word of the environment, and a process that began with it: expected seconds."""
     with ExitStack() as running:
         with pytest.MonkeyPatch.context() as changed:
             set_ascii(request.param, changed)

@@ -86,7 +86,7 @@ def test_a_wrong_table_leaves_out_its_own_source_alone(crawl: Crawl):
 
         assert "Run 3 of docs: complete" in result.out
         assert "[sources.'my docs']: a name takes letters" in result.err
-        assert "[sources.news] max_pages is '5': it takes a whole number" in result.err
+        assert "[sources.news] max_pages is '5': expected a whole number" in result.err
         last = result.err.strip().splitlines()[-1]
         assert last.startswith("crawl: not crawled: my docs, news. Correct the problems above")
         assert "is not declared" not in result.err

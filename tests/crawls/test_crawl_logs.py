@@ -151,13 +151,13 @@ def test_a_log_file_tells_how_it_ended(site: Site, crawl: Crawl):
     assert all(line in told for line in map(str.rstrip, good.out.splitlines()))
     assert "INFO: 1 request, 0 of them conditional" in told
     assert " ERROR: unknown argument 'nonsense': " in files[1].read_text()
-    assert " ERROR: HEAD_POLICY is 'x': it takes" in files[2].read_text()
+    assert " ERROR: HEAD_POLICY is 'x': expected" in files[2].read_text()
     assert (
         files[3].read_text().count(" ERROR: pages are stored in the registry, not in a feed: ") == 1
     )
     assert "crawl: unknown argument 'nonsense'" in refused.err
     assert (
-        wrong.err == lost.err == "crawl: HEAD_POLICY is 'x': it takes one of never, auto, always\n"
+        wrong.err == lost.err == "crawl: HEAD_POLICY is 'x': expected one of never, auto, always\n"
     )
 
 
@@ -204,7 +204,7 @@ def test_options_of_the_command_line_keep_their_meaning(poor: Site, crawl: Crawl
 
 
 def test_another_format_is_refused_by_every_command(site: Site, crawl: Crawl):
-    message = "LOG_FORMAT is 'xml': it takes one of text, json\n"
+    message = "LOG_FORMAT is 'xml': expected one of text, json\n"
 
     assert crawl(site.url("/"), settings={"LOG_FORMAT": "xml"}, expect=1).err == f"crawl: {message}"
     crawl.environment["LOG_FORMAT"] = "xml"

@@ -382,7 +382,7 @@ def test_who_reads_robots_txt_is_a_setting(site: Site, crawl: Crawl):
     assert crawl.outcomes()["/a"] == "new"
     wrong = crawl(site.url("/"), settings={"ROBOTSTXT_PARSER": "no.such.Parser"}, expect=1)
 
-    assert "ROBOTSTXT_PARSER is 'no.such.Parser': it takes a class" in wrong.err
+    assert "ROBOTSTXT_PARSER is 'no.such.Parser': expected a class" in wrong.err
     assert len(crawl.runs()) == 2
 
 

@@ -240,10 +240,10 @@ def test_one_page_is_looked_at_without_a_run(scrapy, tmp_path: Path):
         ("COMMANDS_MODULE", "SCHEDULER = 'scrapy.core.scheduler.Scheduler'", "leave SCHEDULER out"),
         ("", "TWISTED_REACTOR_ENABLED = False", "leave TWISTED_REACTOR, TWISTED_REACTOR_ENABLED"),
         ("", "TWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'", "asyncio reactor"),
-        ("", "API_PORT = None", "API_PORT is None: it takes a whole number from 0 to 65535"),
-        ("COMMANDS_MODULE", "API_PORT = 'x'", "scrapy: API_PORT is 'x': it takes a whole number"),
-        ("COMMANDS_MODULE", "LOG_FORMAT = '%(message)s'", "it takes one of text, json"),
-        ("COMMANDS_MODULE", "LOG_LEVEL = 'chatty'", "scrapy: LOG_LEVEL is 'chatty': it takes one"),
+        ("", "API_PORT = None", "API_PORT is None: expected a whole number from 0 to 65535"),
+        ("COMMANDS_MODULE", "API_PORT = 'x'", "scrapy: API_PORT is 'x': expected a whole number"),
+        ("COMMANDS_MODULE", "LOG_FORMAT = '%(message)s'", "expected one of text, json"),
+        ("COMMANDS_MODULE", "LOG_LEVEL = 'chatty'", "scrapy: LOG_LEVEL is 'chatty': expected one"),
     ],
 )  # fmt: skip
 def test_a_project_with_a_wrong_setting_is_told_in_one_sentence(
@@ -265,7 +265,7 @@ def test_a_wrong_setting_is_told_where_one_page_is_looked_at(scrapy, name: str):
     told = scrapy(name, "http://127.0.0.1:9/", "-s", "API_PORT=x", expect=1)
 
     assert told.stderr.splitlines()[-1] == (
-        "scrapy: API_PORT is 'x': it takes a whole number from 0 to 65535"
+        "scrapy: API_PORT is 'x': expected a whole number from 0 to 65535"
     )
 
 

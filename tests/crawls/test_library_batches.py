@@ -172,7 +172,7 @@ def test_a_crawl_of_one_source_has_two_batches(
     for wrong in ("0", "6", "two"):
         words = ["-a", source, "-a", f"retry_batches={wrong}"]
         refused = crawl.run("crawl", "sharepoint", *words, expect=None)
-        assert f"retry_batches is '{wrong}': it takes 1 to 5" in refused.err
+        assert f"retry_batches is '{wrong}': expected 1 to 5" in refused.err
 
 
 @pytest.mark.alone

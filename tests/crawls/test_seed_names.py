@@ -52,8 +52,8 @@ def test_a_literal_address_is_not_held_to_anything(site: Site, crawl: Crawl, nam
     ("name", "said"),
     [
         ("other.example", "-a allow_private=other.example: 127.0.0.1"),
-        ("localhost:8000", "allow_private is 'localhost:8000': it takes names of hosts"),
-        ("http://localhost/", "allow_private is 'http://localhost/': it takes names of hosts"),
+        ("localhost:8000", "allow_private is 'localhost:8000': expected names of hosts"),
+        ("http://localhost/", "allow_private is 'http://localhost/': expected names of hosts"),
     ],
 )
 def test_a_name_that_is_no_seeds_is_refused(site: Site, crawl: Crawl, name: str, said: str):

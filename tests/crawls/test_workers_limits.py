@@ -235,7 +235,7 @@ def test_worker_with_a_redis_that_evicts_is_refused(site: Site, crew: Crew, redi
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("http://127.0.0.1:6379/0", "it takes redis://HOST:PORT/DB"),
+        ("http://127.0.0.1:6379/0", "expected redis://HOST:PORT/DB"),
         ("redis://127.0.0.1:1/0", "start it, or correct REDIS_URL"),
         ("redis://127.0.0.1:{port}/99999", "has no such database"),
         ("redis://me:hunter2@127.0.0.1:{port}/0", "a valid user and password"),

@@ -56,7 +56,7 @@ FORMS = (
     "{{b'{n}': [b'{c}', b'{c}'], b'id': [b'1']}}",
     "[('{n}', '{c}'), ('id', '1')]",
     '{{\\"{n}\\": \\"{c}\\"}}',
-    "{n} is '{c}': it takes another",
+    "{n} is '{c}': expected another",
     "/login?next=%2Fdocs%3F{n}%3D{c}",
     "Request({n}='{c}')",
 )
@@ -274,7 +274,7 @@ def test_any_event_is_one_line_of_text(message: str):
         ("secret = 'a b' + c", "secret = '…' + c"),
         ("secret: 'never ends", "secret: '…"),
         ("assert token == 'a'", "assert token == '…'"),
-        ("ES_PASSWORD is 'a b': it takes", "ES_PASSWORD is '…': it takes"),
+        ("ES_PASSWORD is 'a b': expected", "ES_PASSWORD is '…': expected"),
         ("Authorization: Basic dTpw\nX: 1", "Authorization: Basic …\nX: 1"),
         ("authorization: Digest a, b", "authorization: …"),
         ("{'Authorization': 'Bearer a', 'X': 1}", "{'Authorization': 'Bearer …', 'X': 1}"),
@@ -298,7 +298,7 @@ def test_secrets_are_hidden_and_what_is_around_them_stays(text: str, logged: str
         "design=1 assigned: me; tokens=7 passwords",
         "token=, token: ) secret",
         "2026-11-21 14:14:02 the cookie is stale",
-        "-a url is 'file:///etc/passwd': it takes an http or https address",
+        "-a url is 'file:///etc/passwd': expected an http or https address",
     ],
 )
 def test_what_is_no_secret_stays(text: str):
@@ -363,7 +363,7 @@ def test_another_format_is_refused(root: logging.Logger, value: object):
     with pytest.raises(SettingError) as caught:
         Logs.update_pre_crawler_settings(settings(LOG_FORMAT=value))
 
-    assert str(caught.value) == f"LOG_FORMAT is {value!r}: it takes one of text, json"
+    assert str(caught.value) == f"LOG_FORMAT is {value!r}: expected one of text, json"
     assert setting_value({"LOG_FORMAT": " JSON "}, "LOG_FORMAT") == "json"
 
 

@@ -409,7 +409,7 @@ class Run:
         self.stored = stored
         self.read: list[tuple[str, StoredRobots, float | None]] = []
         self.reasons: list[str] = []
-        self.hosts = self  #: it takes those notes, too
+        self.hosts = self  #: expected those notes, too
 
     def stored_robots(self, origin: str) -> StoredRobots | None:
         return self.stored
@@ -943,5 +943,5 @@ def test_rules_are_read_for_the_name_that_is_set_and_by_the_parser_that_is_set()
 
 
 def test_a_parser_that_does_not_exist_is_named():
-    with pytest.raises(SettingError, match=r"ROBOTSTXT_PARSER is 'no\.such\.Parser': it takes"):
+    with pytest.raises(SettingError, match=r"ROBOTSTXT_PARSER is 'no\.such\.Parser': expected"):
         Engine(ROBOTSTXT_PARSER="no.such.Parser").rules()

@@ -238,5 +238,5 @@ def test_a_limit_out_of_range_is_refused_before_the_first_request(
         "crawl", "site", "-a", f"url={site.url('/')}", "-s", f"REDIRECT_MAX_TIMES={value}", expect=1
     )
 
-    assert f"REDIRECT_MAX_TIMES is '{value}': it takes a whole number from 0 to 20" in result.err
+    assert f"REDIRECT_MAX_TIMES is '{value}': expected a whole number from 0 to 20" in result.err
     assert site.log == []

@@ -50,7 +50,7 @@ def test_values_are_read_as_the_environment_has_them():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("EMBEDDER", "hashing", "it takes one of local, onnx, openai, or nothing for no vectors"),
+        ("EMBEDDER", "hashing", "expected one of local, onnx, openai, or nothing for no vectors"),
         ("EMBEDDING_URL", "", "such as https://api.openai.com/v1"),
         ("EMBEDDING_URL", "api.openai.com", "an http or https"),
         ("EMBEDDING_URL", "ftp://a.example/v1", "an http or https"),

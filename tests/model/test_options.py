@@ -174,76 +174,76 @@ def test_every_setting_is_read():
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
-        ("DEPTH_LIMIT", "-1", "it takes a whole number of at least 0"),
-        ("DEPTH_LIMIT", "many", "it takes a whole number of at least 0"),
-        ("DEPTH_LIMIT", "1.5", "it takes a whole number"),
-        ("DEPTH_LIMIT", None, "it takes a whole number of at least 0"),
-        ("DEPTH_LIMIT", "nan", "it takes a whole number of at least 0"),
-        ("LOST_THRESHOLD", "0", "it takes a whole number of at least 1"),
-        ("LOST_MIN_AGE", "-5", "it takes a whole number of at least 0"),
-        ("ORPHAN_THRESHOLD", 0, "it takes a whole number of at least 1"),
-        ("ORPHAN_MIN_AGE", "1 day", "it takes a whole number of at least 0"),
-        ("SWEEP_MAX_RATIO", "1.1", "it takes a number from 0 to 1"),
-        ("SWEEP_MAX_RATIO", "-0.1", "it takes a number from 0 to 1"),
-        ("SWEEP_MAX_RATIO", "10%", "it takes a number from 0 to 1"),
-        ("SWEEP_MIN_COUNT", "2.5", "it takes a whole number"),
-        ("TRUST_SAMPLE_RATIO", "2", "it takes a number from 0 to 1"),
-        ("ROBOTS_TTL_SECONDS", "-1", "it takes a whole number of at least 0"),
-        ("ROBOTS_MAX_STALE_SECONDS", "-1", "it takes a whole number of at least 0"),
-        ("ROBOTSTXT_PARSER", "protego", "it takes a class of Scrapy's RobotParser interface"),
+        ("DEPTH_LIMIT", "-1", "expected a whole number of at least 0"),
+        ("DEPTH_LIMIT", "many", "expected a whole number of at least 0"),
+        ("DEPTH_LIMIT", "1.5", "expected a whole number"),
+        ("DEPTH_LIMIT", None, "expected a whole number of at least 0"),
+        ("DEPTH_LIMIT", "nan", "expected a whole number of at least 0"),
+        ("LOST_THRESHOLD", "0", "expected a whole number of at least 1"),
+        ("LOST_MIN_AGE", "-5", "expected a whole number of at least 0"),
+        ("ORPHAN_THRESHOLD", 0, "expected a whole number of at least 1"),
+        ("ORPHAN_MIN_AGE", "1 day", "expected a whole number of at least 0"),
+        ("SWEEP_MAX_RATIO", "1.1", "expected a number from 0 to 1"),
+        ("SWEEP_MAX_RATIO", "-0.1", "expected a number from 0 to 1"),
+        ("SWEEP_MAX_RATIO", "10%", "expected a number from 0 to 1"),
+        ("SWEEP_MIN_COUNT", "2.5", "expected a whole number"),
+        ("TRUST_SAMPLE_RATIO", "2", "expected a number from 0 to 1"),
+        ("ROBOTS_TTL_SECONDS", "-1", "expected a whole number of at least 0"),
+        ("ROBOTS_MAX_STALE_SECONDS", "-1", "expected a whole number of at least 0"),
+        ("ROBOTSTXT_PARSER", "protego", "expected a class of Scrapy's RobotParser interface"),
         ("ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt.No", "AllowFirstRobotParser"),
         ("ROBOTSTXT_PARSER", "no.such.Parser", "Rfc9309RobotParser"),
-        ("ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt", "it takes a class"),
-        ("ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt.LIMIT", "it takes a class"),
-        ("ROBOTSTXT_PARSER", "", "it takes a class"),
-        ("FILE_VALIDATOR", "md5", "it takes one of mtime, ctime, hash"),
-        ("CONTENT_HASH_BASIS", "md5", "it takes one of auto, text, bytes"),
-        ("OUT_OF_SCOPE_POLICY", "delete", "it takes one of orphan, remove"),
+        ("ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt", "expected a class"),
+        ("ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt.LIMIT", "expected a class"),
+        ("ROBOTSTXT_PARSER", "", "expected a class"),
+        ("FILE_VALIDATOR", "md5", "expected one of mtime, ctime, hash"),
+        ("CONTENT_HASH_BASIS", "md5", "expected one of auto, text, bytes"),
+        ("OUT_OF_SCOPE_POLICY", "delete", "expected one of orphan, remove"),
         ("LOST_PURGE_STATUSES", "404,503", "say nothing about a page"),
-        ("LOST_ORPHAN_RULE", "both", "it takes one of age, threshold"),
-        ("CRAWL_INTERVAL_STEPS", "3, 1", "it takes rising whole numbers such as 1, 3, 7, 14"),
-        ("CRAWL_INTERVAL_STEPS", "", "it takes rising whole numbers such as 1, 3, 7, 14"),
-        ("CRAWL_MAX_INTERVAL_SECONDS", 60, "it takes at least the 86400 of"),
-        ("UNCHANGED_CHECKS_BEFORE_BACKOFF", "0", "it takes a whole number of at least 1"),
-        ("PROGRESS_FORMAT", "xml", "it takes one of line, json"),
+        ("LOST_ORPHAN_RULE", "both", "expected one of age, threshold"),
+        ("CRAWL_INTERVAL_STEPS", "3, 1", "expected rising whole numbers such as 1, 3, 7, 14"),
+        ("CRAWL_INTERVAL_STEPS", "", "expected rising whole numbers such as 1, 3, 7, 14"),
+        ("CRAWL_MAX_INTERVAL_SECONDS", 60, "expected at least the 86400 of"),
+        ("UNCHANGED_CHECKS_BEFORE_BACKOFF", "0", "expected a whole number of at least 1"),
+        ("PROGRESS_FORMAT", "xml", "expected one of line, json"),
         (
             "LOST_PURGE_STATUSES",
             "404,gone",
-            "it takes HTTP statuses from 400 to 499 such as 404,410",
+            "expected HTTP statuses from 400 to 499 such as 404,410",
         ),
-        ("LOST_PURGE_STATUSES", "200", "it takes HTTP statuses from 400 to 499 such as 404,410"),
+        ("LOST_PURGE_STATUSES", "200", "expected HTTP statuses from 400 to 499 such as 404,410"),
         (
             "LOST_PURGE_STATUSES",
             "404,600",
-            "it takes HTTP statuses from 400 to 499 such as 404,410",
+            "expected HTTP statuses from 400 to 499 such as 404,410",
         ),
         (
             "ALLOW_NETWORKS",
             "intranet",
-            "it takes networks such as 10.20.0.0/16, fd12:3456:789a::/48",
+            "expected networks such as 10.20.0.0/16, fd12:3456:789a::/48",
         ),
         (
             "ALLOW_NETWORKS",
             "10.0.0.1/8",
-            "it takes networks such as 10.20.0.0/16, fd12:3456:789a::/48",
+            "expected networks such as 10.20.0.0/16, fd12:3456:789a::/48",
         ),
-        ("CONCURRENT_REQUESTS", "0", "it takes a whole number of at least 1"),
-        ("CONCURRENT_REQUESTS_PER_DOMAIN", "0", "it takes a whole number of at least 1"),
-        ("DOWNLOAD_DELAY", "-1", "it takes a number of at least 0"),
-        ("DOWNLOAD_TIMEOUT", "0", "it takes a number of at least 0.001"),
-        ("DOWNLOAD_MAXSIZE", "8 MB", "it takes a whole number of at least 0"),
-        ("RETRY_TIMES", "-1", "it takes a whole number of at least 0"),
-        ("RETRY_AFTER_MAX_WAIT", "-1", "it takes a whole number of at least 0"),
-        ("RETRY_AFTER_MAX_WAIT", "1.5", "it takes a whole number of at least 0"),
-        ("HOST_FAILURES_TO_PARK", "0", "it takes a whole number of at least 1"),
-        ("HOST_FAILURE_SECONDS", "half a minute", "it takes a whole number of at least 0"),
-        ("HOST_PARK_SECONDS", "-60", "it takes a whole number of at least 0"),
-        ("HOST_PROBES", "0", "it takes a whole number of at least 1"),
-        ("ROBOTSTXT_OBEY", "maybe", "it takes 1 or 0"),
-        ("AUTOTHROTTLE_ENABLED", "", "it takes 1 or 0"),
-        ("LOG_FORMAT", "xml", "it takes one of text, json"),
-        ("LOG_FORMAT", "%(message)s", "it takes one of text, json"),
-        ("LOG_LEVEL", "LOUD", "it takes one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
+        ("CONCURRENT_REQUESTS", "0", "expected a whole number of at least 1"),
+        ("CONCURRENT_REQUESTS_PER_DOMAIN", "0", "expected a whole number of at least 1"),
+        ("DOWNLOAD_DELAY", "-1", "expected a number of at least 0"),
+        ("DOWNLOAD_TIMEOUT", "0", "expected a number of at least 0.001"),
+        ("DOWNLOAD_MAXSIZE", "8 MB", "expected a whole number of at least 0"),
+        ("RETRY_TIMES", "-1", "expected a whole number of at least 0"),
+        ("RETRY_AFTER_MAX_WAIT", "-1", "expected a whole number of at least 0"),
+        ("RETRY_AFTER_MAX_WAIT", "1.5", "expected a whole number of at least 0"),
+        ("HOST_FAILURES_TO_PARK", "0", "expected a whole number of at least 1"),
+        ("HOST_FAILURE_SECONDS", "half a minute", "expected a whole number of at least 0"),
+        ("HOST_PARK_SECONDS", "-60", "expected a whole number of at least 0"),
+        ("HOST_PROBES", "0", "expected a whole number of at least 1"),
+        ("ROBOTSTXT_OBEY", "maybe", "expected 1 or 0"),
+        ("AUTOTHROTTLE_ENABLED", "", "expected 1 or 0"),
+        ("LOG_FORMAT", "xml", "expected one of text, json"),
+        ("LOG_FORMAT", "%(message)s", "expected one of text, json"),
+        ("LOG_LEVEL", "LOUD", "expected one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_setting_and_what_it_takes(name, value, remedy):
@@ -263,7 +263,7 @@ def test_a_number_that_no_registry_holds_is_refused_with_its_setting(name, value
     with pytest.raises(SettingError) as caught:
         options(**{name: value})
 
-    assert str(caught.value).startswith(f"{name} is {value!r}: it takes ")
+    assert str(caught.value).startswith(f"{name} is {value!r}: expected ")
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_number_that_no_registry_holds_is_refused_with_its_setting(name, value
 )
 def test_the_largest_number_is_taken_and_named(name: str, most: int):
     options(**{name: most})
-    with pytest.raises(SettingError, match=rf"{name} is '{most + 1}': it takes .* to {most}$"):
+    with pytest.raises(SettingError, match=rf"{name} is '{most + 1}': expected .* to {most}$"):
         options(**{name: str(most + 1)})
 
 
@@ -444,7 +444,7 @@ def test_another_registry_is_refused_without_its_password(url: str):
         options(REGISTRY_URL=url)
 
     assert str(caught.value).startswith("REGISTRY_URL is ")
-    assert "it takes sqlite:///PATH" in str(caught.value)
+    assert "expected sqlite:///PATH" in str(caught.value)
     assert "cret" not in str(caught.value)
 
 
@@ -500,7 +500,7 @@ def test_a_list_may_be_a_list_one_number_or_nothing():
     assert lists(ALLOW_PORTS=8080).allow_ports == (8080,)
     assert lists(ALLOW_PORTS=[8080, "8443"]).allow_ports == (8080, 8443)
     assert lists(ALLOW_PORTS=None).allow_ports == ()
-    with pytest.raises(SettingError, match="ALLOW_PORTS is True: it takes a list, or a text"):
+    with pytest.raises(SettingError, match="ALLOW_PORTS is True: expected a list, or a text"):
         lists(ALLOW_PORTS=True)
-    with pytest.raises(SettingError, match="DOWNLOAD_DELAY is 'inf': it takes a number"):
+    with pytest.raises(SettingError, match="DOWNLOAD_DELAY is 'inf': expected a number"):
         lists(DOWNLOAD_DELAY="inf")

@@ -76,16 +76,16 @@ def test_values_are_typed_as_toml_has_them():
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ('DEPTH_LIMIT = "3"', "DEPTH_LIMIT is '3': it takes a whole number without quotes"),
-        ("DEPTH_LIMIT = true", "DEPTH_LIMIT is True: it takes a whole number without quotes"),
-        ("DEPTH_LIMIT = 1.5", "DEPTH_LIMIT is 1.5: it takes a whole number without quotes"),
-        ("DEPTH_LIMIT = -1", "DEPTH_LIMIT is -1: it takes a whole number of at least 0"),
-        ("SWEEP_MAX_RATIO = 2", "SWEEP_MAX_RATIO is 2: it takes a number from 0 to 1"),
-        ("SWEEP_MAX_RATIO = false", "SWEEP_MAX_RATIO is False: it takes a number without quotes"),
-        ("LLMS_TXT = 1", "LLMS_TXT is 1: it takes true or false, without quotes"),
-        ("HEAD_POLICY = 1", "HEAD_POLICY is 1: it takes a text in quotes"),
-        ('HEAD_POLICY = "now"', "HEAD_POLICY is 'now': it takes one of never, auto, always"),
-        ("ALLOW_PORTS = 8080", "ALLOW_PORTS is 8080: it takes a list, as in"),
+        ('DEPTH_LIMIT = "3"', "DEPTH_LIMIT is '3': expected a whole number without quotes"),
+        ("DEPTH_LIMIT = true", "DEPTH_LIMIT is True: expected a whole number without quotes"),
+        ("DEPTH_LIMIT = 1.5", "DEPTH_LIMIT is 1.5: expected a whole number without quotes"),
+        ("DEPTH_LIMIT = -1", "DEPTH_LIMIT is -1: expected a whole number of at least 0"),
+        ("SWEEP_MAX_RATIO = 2", "SWEEP_MAX_RATIO is 2: expected a number from 0 to 1"),
+        ("SWEEP_MAX_RATIO = false", "SWEEP_MAX_RATIO is False: expected a number without quotes"),
+        ("LLMS_TXT = 1", "LLMS_TXT is 1: expected true or false, without quotes"),
+        ("HEAD_POLICY = 1", "HEAD_POLICY is 1: expected a text in quotes"),
+        ('HEAD_POLICY = "now"', "HEAD_POLICY is 'now': expected one of never, auto, always"),
+        ("ALLOW_PORTS = 8080", "ALLOW_PORTS is 8080: expected a list, as in"),
         ("DEPTH_LIMT = 3", "DEPTH_LIMT: there is no such setting, did you mean DEPTH_LIMIT?"),
         ("qqqq = 3", "qqqq: there is no such setting; "),
     ],
@@ -168,7 +168,7 @@ def test_a_file_that_cannot_be_read_is_an_error(folder: Path):
 
 
 def test_another_form_of_the_table_is_an_error():
-    assert problems("settings = 3\n")[0].startswith("settings: it takes a table")
+    assert problems("settings = 3\n")[0].startswith("settings: expected a table")
 
 
 # Places

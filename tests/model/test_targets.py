@@ -81,14 +81,14 @@ def test_certificates_are_a_file_that_is_there(tmp_path: Path):
 
 BAD = [
     *[
-        ({"ELASTICSEARCH_URL": url}, "ELASTICSEARCH_URL is .* it takes an address such as")
+        ({"ELASTICSEARCH_URL": url}, "ELASTICSEARCH_URL is .* expected an address such as")
         for url in (
             "search.example:9200", "ftp://search.example", "http://", "http://h:port", "http://[",
             "http://h:99999", "http://h/?a=1", "http://me:hidden@/x", "http://h/#me:hidden@x",
         )
     ],
     *[
-        ({"ELASTICSEARCH_INDEX_PREFIX": prefix}, "ELASTICSEARCH_INDEX_PREFIX is .* it takes")
+        ({"ELASTICSEARCH_INDEX_PREFIX": prefix}, "ELASTICSEARCH_INDEX_PREFIX is .* expected")
         for prefix in ("", "Upper", "_docs", "-docs", "a b", "a*", "a,b", "a" * 101, "é")
     ],
     ({"ELASTICSEARCH_USERNAME": "me"}, "belong together: the password is missing"),
@@ -105,8 +105,8 @@ BAD = [
         {"ELASTICSEARCH_URL": "http://me:hidden@h", "ELASTICSEARCH_USERNAME": "you"},
         "ELASTICSEARCH_USERNAME is another one than in ELASTICSEARCH_URL",
     ),
-    ({"SINK_WAIT_SECONDS": "-1"}, "SINK_WAIT_SECONDS is '-1': it takes a whole number"),
-    ({"SINK_WAIT_SECONDS": "1h"}, "SINK_WAIT_SECONDS is '1h': it takes a whole number"),
+    ({"SINK_WAIT_SECONDS": "-1"}, "SINK_WAIT_SECONDS is '-1': expected a whole number"),
+    ({"SINK_WAIT_SECONDS": "1h"}, "SINK_WAIT_SECONDS is '1h': expected a whole number"),
 ]  # fmt: skip
 
 

@@ -474,7 +474,7 @@ def test_postgres_refuses_what_it_cannot_use(postgres_url, postgres):
     cases = {
         f"{server}/nowhere": "create it, or name another one in REGISTRY_URL",
         postgres_url.replace(f":{port}", ":1"): "check that the server runs",
-        f"{postgres_url}?nonsense=1": "it takes postgresql://",
+        f"{postgres_url}?nonsense=1": "expected postgresql://",
     }
     for url, remedy in cases.items():
         with pytest.raises(RegistryError, match=remedy) as caught:

@@ -723,7 +723,7 @@ def test_no_credentials_at_all_are_told_by_their_variables(s3, azure, monkeypatc
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_full_disk_keeps_what_was_there_and_leaves_nothing(file, monkeypatch):
-    """The disk is a stand-in: it takes the name of the file that is written first, and no byte."""
+    """The disk is a stand-in: expected the name of the file that is written first, and no byte."""
     parts: list[Path] = []
 
     def full(path: Path, data: bytes) -> None:

@@ -36,7 +36,7 @@ class Operation:
 
     @property
     def body(self) -> Schema | None:
-        """The description of the JSON body; None: it takes none."""
+        """The description of the JSON body; None: expected none."""
         found = self.data.get("requestBody")
         return None if found is None else found["content"][JSON]
 

@@ -74,17 +74,17 @@ def test_the_basis_is_the_settings():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("index_modes = ['x']", "index_modes[0] is 'x': it takes a table"),
-        ("index_modes = 'x'", "index_modes is 'x': it takes a list"),
+        ("index_modes = ['x']", "index_modes[0] is 'x': expected a table"),
+        ("index_modes = 'x'", "index_modes is 'x': expected a list"),
         (
             "index_modes = [{ pattern = 'a', mode = 'some' }]",
-            "takes one of index, links_only, none",
+            "expected one of index, links_only, none",
         ),
         ("index_modes = [{ pattern = '(', mode = 'none' }]", "not a valid regular expression"),
         ("index_modes = [{ mode = 'none' }]", "index_modes[0][pattern] is missing"),
         ("index_modes = [{ pattern = 'a', mode = 'none', z = 1 }]", "[z] is an unknown key"),
         ("keep_selectors = ['..']", "not a valid CSS selector"),
-        ("drop_selectors = 'a'", "it takes a list of texts"),
+        ("drop_selectors = 'a'", "expected a list of texts"),
         ("drop_selectors = ['a::before']", "not a valid CSS selector"),
     ],
 )

@@ -22,19 +22,19 @@ Declare = Callable[[str], DeclaredSources]
 SEEDS = '[sources.a]\nseeds = ["https://a.example/"]\n'
 
 BAD = {
-    "delay in quotes": ('delay = "2"', "delay is '2': it takes a number without quotes"),
-    "delay a switch": ("delay = true", "delay is True: it takes a number without quotes"),
-    "delay below zero": ("delay = -1", "delay is -1: it takes a number from 0 to 3600"),
-    "delay of two hours": ("delay = 7200", "delay is 7200: it takes a number from 0 to 3600"),
-    "delay no number": ("delay = nan", "delay is nan: it takes a number from 0 to 3600"),
-    "concurrency zero": ("concurrency = 0", "concurrency is 0: it takes a whole number from 1 to"),
-    "concurrency a fraction": ("concurrency = 1.5", "concurrency is 1.5: it takes a whole number"),
-    "concurrency too high": ("concurrency = 101", "concurrency is 101: it takes a whole number"),
-    "agent empty": ("user_agent = ''", "user_agent is '': it takes 1 to 256 printable ASCII"),
-    "agent of two lines": ('user_agent = "a\\nb"', "it takes 1 to 256 printable ASCII"),
-    "agent with blanks around": ("user_agent = ' a'", "it takes 1 to 256 printable ASCII"),
-    "agent too long": (f"user_agent = '{'a' * 257}'", "it takes 1 to 256 printable ASCII"),
-    "headers a list": ('headers = ["X-Team: docs"]', 'it takes a table of texts, as in { "X-Team"'),
+    "delay in quotes": ('delay = "2"', "delay is '2': expected a number without quotes"),
+    "delay a switch": ("delay = true", "delay is True: expected a number without quotes"),
+    "delay below zero": ("delay = -1", "delay is -1: expected a number from 0 to 3600"),
+    "delay of two hours": ("delay = 7200", "delay is 7200: expected a number from 0 to 3600"),
+    "delay no number": ("delay = nan", "delay is nan: expected a number from 0 to 3600"),
+    "concurrency zero": ("concurrency = 0", "concurrency is 0: expected a whole number from 1 to"),
+    "concurrency a fraction": ("concurrency = 1.5", "concurrency is 1.5: expected a whole number"),
+    "concurrency too high": ("concurrency = 101", "concurrency is 101: expected a whole number"),
+    "agent empty": ("user_agent = ''", "user_agent is '': expected 1 to 256 printable ASCII"),
+    "agent of two lines": ('user_agent = "a\\nb"', "expected 1 to 256 printable ASCII"),
+    "agent with blanks around": ("user_agent = ' a'", "expected 1 to 256 printable ASCII"),
+    "agent too long": (f"user_agent = '{'a' * 257}'", "expected 1 to 256 printable ASCII"),
+    "headers a list": ('headers = ["X-Team: docs"]', 'expected a table of texts, as in { "X-Team"'),
     "header Authorization": (
         'headers = { authorization = "Basic dTpw" }',
         "headers: authorization is for a secret",
@@ -53,7 +53,7 @@ BAD = {
     "header twice": ('headers = { X-A = "1", x-a = "2" }', "x-a is there twice: give it once"),
     "headers too many": (
         "headers = { " + ", ".join(f"X-{n} = 'a'" for n in range(21)) + " }",
-        "headers has 21 names: it takes up to 20",
+        "headers has 21 names: expected up to 20",
     ),
 }
 
@@ -175,8 +175,8 @@ def test_a_command_line_gives_the_same_keys():
 @pytest.mark.parametrize(
     ("words", "headers", "told"),
     [
-        ({"delay": "soon"}, [], "delay is 'soon': it takes a number from 0 to 3600"),
-        ({}, ["X-Team"], "header is 'X-Team': it takes a name and a value, as in 'X-Team: docs'"),
+        ({"delay": "soon"}, [], "delay is 'soon': expected a number from 0 to 3600"),
+        ({}, ["X-Team"], "header is 'X-Team': expected a name and a value, as in 'X-Team: docs'"),
         ({}, ["Authorization: Bearer x"], "headers: Authorization is for a secret"),
         ({}, ["X-A: 1", "x-a : 2"], "headers: x-a is there twice"),
         ({}, ["X-A:"], "headers: X-A takes 1 to 256"),

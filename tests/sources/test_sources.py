@@ -187,7 +187,7 @@ BAD = {
     "limit a fraction": (SEEDS + "max_pages = 1.5", ["[sources.a] max_pages is 1.5"]),
     "limit beyond 64 bits": (
         SEEDS + f"max_pages = {2**63}",
-        [f"[sources.a] max_pages is {2**63}: it takes a whole number up to 100000000000, 0 for"],
+        [f"[sources.a] max_pages is {2**63}: expected a whole number up to 100000000000, 0 for"],
     ),
     "limit below zero": (SEEDS + "max_pages = -1", ["[sources.a] max_pages is -1"]),
     "release": (
@@ -197,7 +197,7 @@ BAD = {
     "release a number": (SEEDS + "release = 2.1", ["[sources.a] release is 2.1", "text in quotes"]),
     "other kind": (
         'kind = "mail"\nroot = "/x"',
-        ["[sources.a] kind is 'mail'", 'it takes "site"'],
+        ["[sources.a] kind is 'mail'", 'expected "site"'],
     ),
     "root on another machine": (
         'kind = "files"\nroot = "file://nas/share"',
@@ -235,8 +235,8 @@ def test_wrong_declaration_is_told_with_file_key_reason_and_remedy(declare, tmp_
         ("[sources.a]\nseeds = ['x\n", "line 2"),
         ("[sources.a]\na = 1\na = 2", "line 3, the end of the file"),
         ("[source.a]\n", "source: unknown key, did you mean sources?"),
-        ("sources = 1\n", "it takes tables, each headed [sources.NAME]"),
-        ("[sources]\ndocs = 1\n", "[sources.docs]: it takes a table"),
+        ("sources = 1\n", "expected tables, each headed [sources.NAME]"),
+        ("[sources]\ndocs = 1\n", "[sources.docs]: expected a table"),
         ('[sources."my docs"]\n', "[sources.'my docs']: a name takes letters"),
         ('[sources.""]\n', "[sources.'']: a name takes letters"),
         ('[sources."docs@2"]\n', "[sources.'docs@2']: a name takes letters"),
@@ -392,10 +392,10 @@ def test_ad_hoc_source_holds_its_host_and_port_only():
         ("localhost:8000", "write http://localhost:8000/"),
         ("//localhost/", "write http://localhost/"),
         ("127.0.0.1:8801/x", "write http://127.0.0.1:8801/x"),
-        ("ftp://example.com/", "it takes an http or https address"),
-        ("/etc/passwd.d", "it takes an http or https address"),
-        ("C:\\docs.txt", "it takes an http or https address"),
-        ("", "it takes an http or https address"),
+        ("ftp://example.com/", "expected an http or https address"),
+        ("/etc/passwd.d", "expected an http or https address"),
+        ("C:\\docs.txt", "expected an http or https address"),
+        ("", "expected an http or https address"),
         ("https://a.example/x.zip", "files of type .zip are skipped"),
     ],
 )

@@ -116,9 +116,9 @@ def test_an_existing_file_keeps_its_place_its_mode_and_its_links(folder: Path):
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("DEPTH_LIMIT", "-1", "DEPTH_LIMIT is '-1': it takes a whole number of at least 0"),
-        ("CHUNK_OVERLAP", "1000", "CHUNK_OVERLAP is 1000: it takes a whole number from 0 to 750"),
-        ("GRAPH_URL", "http://a.example/", "GRAPH_URL is .*: it takes an https address"),
+        ("DEPTH_LIMIT", "-1", "DEPTH_LIMIT is '-1': expected a whole number of at least 0"),
+        ("CHUNK_OVERLAP", "1000", "CHUNK_OVERLAP is 1000: expected a whole number from 0 to 750"),
+        ("GRAPH_URL", "http://a.example/", "GRAPH_URL is .*: expected an https address"),
         ("DEPTH_LIMT", "1", "there is no setting 'DEPTH_LIMT', did you mean DEPTH_LIMIT?"),
         (
             "ELASTICSEARCH_PASSWORD",

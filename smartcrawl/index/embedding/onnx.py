@@ -122,7 +122,7 @@ class ModelFolder:
 def wrong_model_folder(path: Path, reason: str) -> SettingError:
     """Return the error of a folder that holds no model that can be used."""
     return SettingError(
-        f"EMBEDDING_FOLDER is {str(path)!r}: {reason}; it takes the folder of a sentence model with"
+        f"EMBEDDING_FOLDER is {str(path)!r}: {reason}; expected the folder of a sentence model with"
         " model.onnx and tokenizer.json"
     )
 

@@ -130,7 +130,7 @@ class SnapshotStore:
         if protocol in {"file", "local"}:
             if not place.startswith("/"):
                 raise SettingError(
-                    f"SNAPSHOT_STORE is {redacted_line(url)!r}: it takes a folder's absolute"
+                    f"SNAPSHOT_STORE is {redacted_line(url)!r}: expected a folder's absolute"
                     " path, or a URL"
                     " like file:///data/snapshots, s3://bucket/prefix, abfs://container/prefix"
                 )

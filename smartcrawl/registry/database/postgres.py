@@ -371,7 +371,7 @@ _REMEDIES: Final = {
     errors.InvalidSchemaName: "create the schema that search_path names",
     errors.DiskFull: "free some space on its disk and start again with {resume}: everything"
     " committed is kept",
-    errors.ReadOnlySqlTransaction: "it takes no writes: name the primary server in REGISTRY_URL",
+    errors.ReadOnlySqlTransaction: "it is read-only: name the primary server in REGISTRY_URL",
 }
 
 #: Remedies of a user who only reads.
@@ -422,6 +422,6 @@ _WORDS: Final = (
     ("no password supplied", "give user and password in REGISTRY_URL"),
     ("no pg_hba.conf entry", "let this user in from this machine, in the server's pg_hba.conf"),
     ("does not exist", "create it, or name another one in REGISTRY_URL"),
-    ("invalid URI", "it takes postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
-    ("invalid connection option", "it takes postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
+    ("invalid URI", "expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
+    ("invalid connection option", "expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
 )

@@ -242,7 +242,7 @@ def _checked(name: str, body: Mapping[str, Any], now: int) -> tuple[JobSchedule,
     if edited is not None:
         reason = (
             f"Job '{name}' is declared in sources.toml: edit it there;"
-            " here it takes schedule and version alone"
+            " here only schedule and version can be changed"
         )
         raise JobError(CONFLICT, field=edited, reason=reason, message=_MESSAGE)
     if "schedule" not in body:

@@ -112,7 +112,7 @@ def repository_address(text: str) -> RepositoryAddress:
     except ValueError:
         host, port = "", None
     if not host or parts.scheme not in ("https", "http"):
-        raise ValueError(f"is {given}: it takes the address of a repository, as in {_EXAMPLE}")
+        raise ValueError(f"is {given}: expected the address of a repository, as in {_EXAMPLE}")
     if parts.username is not None or parts.password is not None:
         raise ValueError(
             "contains credentials: leave them out, and give a token in the environment variable"
@@ -134,11 +134,11 @@ def _repository(path: str, given: str) -> tuple[str, str, str]:
     decoded = os.fsdecode(unquote_to_bytes(path))
     names = decoded.strip("/").split("/")
     if len(names) < 2 or not _OWNER(names[0]):
-        raise ValueError(f"is {given}, which names no repository: it takes {_EXAMPLE}")
+        raise ValueError(f"is {given}, which names no repository: expected {_EXAMPLE}")
     owner, name, *rest = names
     name = name if rest else name.removesuffix(".git")
     if not _NAME(name) or name in (".", ".."):
-        raise ValueError(f"is {given}, which names no repository: it takes {_EXAMPLE}")
+        raise ValueError(f"is {given}, which names no repository: expected {_EXAMPLE}")
     if not rest:
         return owner, name, ""
     word, *place = rest
@@ -148,7 +148,7 @@ def _repository(path: str, given: str) -> tuple[str, str, str]:
         )
     if not is_repository_path("/".join(place)):
         raise ValueError(
-            f"is {given}, with an empty name, . or .. in its path: it takes {_EXAMPLE}"
+            f"is {given}, with an empty name, . or .. in its path: expected {_EXAMPLE}"
         )
     return owner, name, "/".join(place)
 

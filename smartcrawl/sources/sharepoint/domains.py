@@ -59,7 +59,7 @@ class Domain:
         if scope not in SCOPES:
             known = ", ".join(SCOPES)
             raise SourceError(
-                f"the scope is {scope!r}{meant_word(scope, SCOPES)}: it takes {known}"
+                f"the scope is {scope!r}{meant_word(scope, SCOPES)}: expected {known}"
             )
         if source_id is None:
             return [one for one in self.every_source if one.source_type in SCOPES[scope]]
@@ -160,7 +160,7 @@ def load_library_source(storage: Path, name: str) -> SharepointSource:
     domain_id, dot, source_id = name.partition(".")
     if not dot or not source_id:
         raise SourceError(
-            f"the source is {name!r}: it takes DOMAIN.SOURCE, as in DOMAIN01.source01"
+            f"the source is {name!r}: expected DOMAIN.SOURCE, as in DOMAIN01.source01"
         )
     return load_sharepoint_domain(storage, domain_id).source(source_id)
 
@@ -217,7 +217,7 @@ def _content(storage: Path, domain_id: str, path: Path) -> dict[str, Any]:
         raise SourceError(f"{path} is not valid JSON ({error}): correct it there") from error
     if not isinstance(content, _Pairs):
         raise SourceError(
-            f"{path} has {sharepoint_json_type(content)} at its top: it takes an object, as in"
+            f"{path} has {sharepoint_json_type(content)} at its top: expected an object, as in"
             ' {"name": "…", "file_sources": []}'
         )
     twice = sorted(content.twice)
@@ -298,7 +298,7 @@ def sharepoint_json_type(value: object) -> str:
 def declared_domain_text(at: DomainPlace, value: object, problems: list[str]) -> str:
     """Return a text; a problem is noted, and then it is empty."""
     if not isinstance(value, str):
-        problems.append(f"{at} is {sharepoint_json_type(value)}: it takes a text in quotes")
+        problems.append(f"{at} is {sharepoint_json_type(value)}: expected a text in quotes")
         return ""
     try:
         value.encode()
@@ -316,7 +316,7 @@ def declared_library_tables(
     if isinstance(given, list):
         return given
     problems.append(
-        f"{path}: {source_type} is {sharepoint_json_type(given)}: it takes a list of objects"
+        f"{path}: {source_type} is {sharepoint_json_type(given)}: expected a list of objects"
     )
     return []
 
@@ -327,7 +327,7 @@ def declared_library_source(
     """Return the fields of a declared source; a field with a problem is left out."""
     if not isinstance(table, dict):
         problems.append(
-            f"{at} is {sharepoint_json_type(table)}: it takes an object with source_id and site_url"
+            f"{at} is {sharepoint_json_type(table)}: expected an object with source_id and site_url"
         )
         return {}
     checks = {"source_id": _checked_id, "site_url": _checked_site_url, "filter": _checked_filter}
@@ -367,7 +367,7 @@ def _checked_id(text: str) -> str:
         ValueError: it contains other characters.
     """
     if not DOMAIN_ID.fullmatch(text):
-        raise ValueError(f"it takes {DOMAIN_ID_RULE}")
+        raise ValueError(f"expected {DOMAIN_ID_RULE}")
     return text
 
 
@@ -379,7 +379,7 @@ def _checked_site_url(text: str) -> str:
     """
     url = request_url(text)
     if url is None or "?" in text or "#" in text:
-        raise ValueError(f"it takes {_GIVE['site_url']}, without ? and #")
+        raise ValueError(f"expected {_GIVE['site_url']}, without ? and #")
     parts = urlsplit(url)
     if "@" in text.partition("//")[2].partition("/")[0]:
         raise ValueError("it has a user name or password: remove it, credentials are settings")
@@ -407,7 +407,7 @@ def _checked_url_part(text: str) -> str:
         ValueError: it is no such path.
     """
     if not text.startswith("/") or text == "/":
-        raise ValueError(f"it takes {_GIVE['sharepoint_url_part']}, which begins with a slash")
+        raise ValueError(f"expected {_GIVE['sharepoint_url_part']}, which begins with a slash")
     if "?" in text:
         raise ValueError("it has a query: give the path alone, without ? and what follows it")
     if _CONTROL.search(text):
@@ -426,7 +426,7 @@ def _checked_list_name(text: str) -> str:
         ValueError: it is empty or has a control character.
     """
     if not text.strip():
-        raise ValueError(f"it takes {_GIVE['list_name']}")
+        raise ValueError(f"expected {_GIVE['list_name']}")
     if _CONTROL.search(text):
         raise ValueError("it has a control character: remove it")
     return text

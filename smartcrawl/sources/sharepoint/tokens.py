@@ -38,7 +38,7 @@ _KEY: Final = re.compile(
     rb"-----BEGIN (?P<kind>[A-Z ]*PRIVATE KEY)-----.+?-----END (?P=kind)-----", re.DOTALL
 )
 _LARGEST: Final = 1024 * 1024  #: bytes of a file
-_TAKES: Final = "it takes a PEM or PFX file with a certificate and its private key"
+_TAKES: Final = "expected a PEM or PFX file with a certificate and its private key"
 
 
 class AppCertificate(NamedTuple):

@@ -312,7 +312,7 @@ def refusal(folder: Path) -> str:
         OnnxEmbedder(folder)
     text = str(caught.value)
     assert text.startswith(f"EMBEDDING_FOLDER is {str(folder)!r}: ")
-    assert "it takes the folder of a sentence model with model.onnx and tokenizer.json" in text
+    assert "expected the folder of a sentence model with model.onnx and tokenizer.json" in text
     return text
 
 

@@ -181,7 +181,7 @@ def test_a_declared_source_is_edited_in_its_file(sources: Api, stored: bool):
         assert error["details"] == {
             "field": part,
             "reason": "Job 'docs' is declared in sources.toml: edit it there;"
-            " here it takes schedule and version alone",
+            " here only schedule and version can be changed",
         }
     deleted = sources.ask("DELETE", f"/{DOCS}")
     assert deleted.status_code == 409

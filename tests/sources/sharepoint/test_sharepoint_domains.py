@@ -107,7 +107,7 @@ def test_sources_by_scope_and_id(storage):
     assert ids("all", "tasks") == ids("lists", "tasks") == ["tasks"]
     with pytest.raises(SourceError, match="which the scope files leaves out: choose the scope all"):
         domain.sources("files", "tasks")
-    with pytest.raises(SourceError, match=r"'file', did you mean files.: it takes all, files"):
+    with pytest.raises(SourceError, match=r"'file', did you mean files.: expected all, files"):
         domain.sources("file")
     with pytest.raises(
         SourceError, match=r"no source 'task', did you mean tasks.: it has source01"
@@ -116,7 +116,7 @@ def test_sources_by_scope_and_id(storage):
     assert domain.source("DOMAIN01.tasks") is domain.source("tasks")
     assert load_library_source(storage, "DOMAIN01.tasks") == domain.source("tasks")
     for name in ("DOMAIN01", "DOMAIN01."):
-        with pytest.raises(SourceError, match=r"it takes DOMAIN\.SOURCE"):
+        with pytest.raises(SourceError, match=r"expected DOMAIN\.SOURCE"):
             load_library_source(storage, name)
 
 
@@ -141,16 +141,16 @@ def test_addresses_of_sites(storage, site, part, known, path):
 
 
 WRONG = [
-    ("source_id", "", "is '': it takes 1 to 64 letters, digits, '_' and '-'"),
-    ("source_id", "a.b", "is 'a.b': it takes 1 to 64 letters"),
-    ("source_id", "a" * 65, "it takes 1 to 64 letters"),
-    ("source_id", "a\n", "it takes 1 to 64 letters"),
-    ("source_id", "ü", "it takes 1 to 64 letters"),
-    ("source_id", 5, "is a number: it takes a text in quotes"),
-    ("source_id", None, "is null: it takes a text in quotes"),
-    ("site_url", "", "it takes the address of the site, as in"),
-    ("site_url", "contoso.sharepoint.com", "it takes the address of the site"),
-    ("site_url", "ftp://a.example/", "it takes the address of the site"),
+    ("source_id", "", "is '': expected 1 to 64 letters, digits, '_' and '-'"),
+    ("source_id", "a.b", "is 'a.b': expected 1 to 64 letters"),
+    ("source_id", "a" * 65, "expected 1 to 64 letters"),
+    ("source_id", "a\n", "expected 1 to 64 letters"),
+    ("source_id", "ü", "expected 1 to 64 letters"),
+    ("source_id", 5, "is a number: expected a text in quotes"),
+    ("source_id", None, "is null: expected a text in quotes"),
+    ("site_url", "", "expected the address of the site, as in"),
+    ("site_url", "contoso.sharepoint.com", "expected the address of the site"),
+    ("site_url", "ftp://a.example/", "expected the address of the site"),
     ("site_url", f"{SITE}?x=1", "without ? and #"),
     ("site_url", f"{SITE}#x", "without ? and #"),
     ("site_url", "http://contoso.sharepoint.com/", "not encrypted: write https"),
@@ -159,10 +159,10 @@ WRONG = [
     ("site_url", "https://a.example/sites/../x", "a part of its path is '..'"),
     ("site_url", "https://a.example/sites/%2e%2e/x", "a part of its path is '..'"),
     ("site_url", "https://a.example//x", "a part of its path is empty"),
-    ("site_url", True, "is true or false: it takes a text"),
+    ("site_url", True, "is true or false: expected a text"),
     ("sharepoint_url_part", "", "which begins with a slash"),
     ("sharepoint_url_part", "/", "which begins with a slash"),
-    ("sharepoint_url_part", "Docs", "is 'Docs': it takes the path of the library in its address"),
+    ("sharepoint_url_part", "Docs", "is 'Docs': expected the path of the library in its address"),
     ("sharepoint_url_part", "https://a.example/Docs", "which begins with a slash"),
     ("sharepoint_url_part", "/Docs?web=1", "it has a query: give the path alone"),
     ("sharepoint_url_part", "/a/../b", "a part of its path is '..'"),
@@ -171,8 +171,8 @@ WRONG = [
     ("sharepoint_url_part", "/a\\b", "its path has a backslash"),
     ("sharepoint_url_part", "/a\nb", "it has a control character"),
     ("sharepoint_url_part", "/\ud800", "has half of a surrogate pair"),
-    ("sharepoint_url_part", ["/a"], "is a list: it takes a text in quotes"),
-    ("filter", None, "is null: it takes a text in quotes"),
+    ("sharepoint_url_part", ["/a"], "is a list: expected a text in quotes"),
+    ("filter", None, "is null: expected a text in quotes"),
     ("filter", "a eq\n1", "it has a control character: write the expression on one line"),
 ]
 
@@ -216,8 +216,8 @@ def test_all_problems_are_in_one_message(storage):
         "file_sources[0].source_id is missing: give 1 to 64 letters, digits, '_' and '-', as in"
         ' "source01"'
     )
-    assert found[5] == "file_sources[2] is a text: it takes an object with source_id and site_url"
-    assert found[6] == "list_sources is an object: it takes a list of objects"
+    assert found[5] == "file_sources[2] is a text: expected an object with source_id and site_url"
+    assert found[6] == "list_sources is an object: expected a list of objects"
 
 
 @pytest.mark.covers("R3-10")
@@ -240,8 +240,8 @@ def test_an_id_is_used_once_in_all_kinds(storage, kind):
         ('{"name": "ü"}'.encode("latin-1"), "is not UTF-8"),
         (b"", "is not valid JSON"),
         (b'{"name": ', "is not valid JSON"),
-        (b"[]", "has a list at its top: it takes an object"),
-        (b"null", "has null at its top: it takes an object"),
+        (b"[]", "has a list at its top: expected an object"),
+        (b"null", "has null at its top: expected an object"),
         (b"[" * 200_000, "is nested too deep"),
         (b'{"name": "a", "name": "b"}', "has the key 'name' twice: remove one of them"),
         (b'{"file_sources": [{"source_id": "a", "source_id": "b"}]}', "'source_id' twice"),
