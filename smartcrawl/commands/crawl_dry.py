@@ -79,7 +79,7 @@ class DryCrawl:
                 output.say(_page_words(page), label="  ")
         if pages and pages[-1].links is not None:
             self._print_part(output, run, pages)
-        line = [program_crawl_line(shlex.quote(self._given["url"]))]
+        line = [program_crawl_line(shlex.quote(redacted_text(self._given["url"])))]
         line += [
             program_argument(name, shlex.quote(self._given[name]))
             for name in _GIVEN[1:]

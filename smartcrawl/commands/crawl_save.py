@@ -11,7 +11,7 @@ from typing import Any
 
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
-from smartcrawl.model.urls import url_path
+from smartcrawl.model.urls import unsigned_url, url_path
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.naming import check_new_source_name, name_source_row
 from smartcrawl.registry.site_parts import chosen_keys_of
@@ -108,7 +108,7 @@ def _saved_seed(source: SiteSource) -> str:
     """Return the seed of which the table says the same part: the page after its redirects."""
     start, last = source.start, (source.ways or source.seeds)[-1]
     if start is None or source.extent in (Extent.HOST, Extent.DOMAIN):
-        return source.seeds[0]
+        return unsigned_url(source.seeds[0])
     if source.extent is Extent.BELOW and seed_folder(url_path(last)) == url_path(start):
         return last
     return start

@@ -18,7 +18,7 @@ from smartcrawl.model.program import (
     program_name,
 )
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.model.urls import url_endpoint, url_host_key, url_path
+from smartcrawl.model.urls import unsigned_url, url_endpoint, url_host_key, url_path
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.site_parts import (
@@ -123,7 +123,7 @@ def _new(given: SiteSource, wanted: WantedPart, stale: str | None = None) -> Sit
         return given.model_copy(update={"extent": extent or Extent.HOST})
     if extent is None and url_path(given.seeds[0]) == "/":
         extent = Extent.HOST
-    start = given.seeds[0] if extent in (Extent.HOST, Extent.DOMAIN) else None
+    start = unsigned_url(given.seeds[0]) if extent in (Extent.HOST, Extent.DOMAIN) else None
     by_default = wanted.extent is None
     return given.model_copy(
         update={"extent": extent, "start": start, "stale": stale, "by_default": by_default}
@@ -132,7 +132,7 @@ def _new(given: SiteSource, wanted: WantedPart, stale: str | None = None) -> Sit
 
 def _known(connection: Connection, given: SiteSource, wanted: WantedPart) -> SiteSource:
     """Return the source of an address, which may be a stored one."""
-    [url], host = given.seeds, given.name
+    url, host = unsigned_url(given.seeds[0]), given.name
     parts = stored_part_rows(connection)
     held = next((part for part in parts if part.is_of(host) and _holds(part, url)), None)
     if held is not None and (held.is_start(url) or has_stored_pages(connection, held.name)):
@@ -190,7 +190,7 @@ def _changed(connection: Connection, stored: SiteSource, wanted: WantedPart) -> 
         SourceError: stored pages would get out of scope, and that is not accepted.
     """
     extent = wanted.extent
-    [url] = stored.seeds
+    url = unsigned_url(stored.seeds[0])
     source = stored
     is_same = extent is stored.extent and (
         extent in (Extent.HOST, Extent.DOMAIN) or url in (stored.start, *stored.ways)

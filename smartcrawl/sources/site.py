@@ -7,7 +7,13 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from smartcrawl.model.urls import url_has_port, url_host_key, url_origin, url_path
+from smartcrawl.model.urls import (
+    unsigned_url,
+    url_has_port,
+    url_host_key,
+    url_origin,
+    url_path,
+)
 from smartcrawl.rules.extent import Extent, default_extent, is_below_folder, seed_folder
 from smartcrawl.sources.auth import SourceAuth
 from smartcrawl.sources.base import Source
@@ -147,8 +153,9 @@ class SiteSource(Source):
 
         ``url``: the page at the end of the seed's redirects, ``links``: the request URLs of its
         hosts to which that page leads, ``ways``: the addresses before it. ``lists``: whether it is
-        a sitemap or a feed.
+        a sitemap or a feed. Signatures and session ids of the addresses are left out.
         """
+        url = unsigned_url(url)
         folder = seed_folder(url_path(url), map(url_path, links))
         extent = self.extent
         if extent is None:
@@ -156,7 +163,11 @@ class SiteSource(Source):
         start = url
         if extent is Extent.BELOW:
             start = url[: url.index("/", url.index("/") + 2)] + folder
-        update = {"extent": extent, "start": start, "ways": tuple(dict.fromkeys(ways))}
+        update = {
+            "extent": extent,
+            "start": start,
+            "ways": tuple(dict.fromkeys(map(unsigned_url, ways))),
+        }
         return self.model_copy(update=update)
 
     @property

@@ -391,3 +391,16 @@ def test_a_start_that_redirects_into_another_source_is_refused(lab: Lab):
     lab.pages["/manual/a"] = page("A")
     assert crawled(lab, "/manual/").complete
     assert asked(lab) == {"/manual/", "/manual/a"}
+
+
+@pytest.mark.parametrize("scope", ["pages", "below", "host", None])
+def test_a_signature_of_the_start_is_stored_nowhere(lab: Lab, scope):
+    """Another signature names the same source."""
+    chosen = {} if scope is None else {"scope": scope}
+    for signature in ("geheim1", "geheim2"):
+        address = f"/files/list.html?sv=2022&se=2030-01-01&sr=b&sp=r&sig={signature}"
+        lab.pages[address] = page("List", "/files/a")
+        crawled(lab, address, **chosen, expect=None)
+    [[start, ways]] = lab.rows("SELECT start, chosen FROM source")
+    assert "geheim" not in start + ways
+    assert [name for name, content in lab.crawl.written() if b"geheim" in content] == []
