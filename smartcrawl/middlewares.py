@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -51,6 +51,10 @@ from smartcrawl.run.visits import (
     host_refusal,
     note_page_request,
 )
+from smartcrawl.sources.site import SiteSource
+
+if TYPE_CHECKING:
+    from smartcrawl.engine.render.renderer import PageRenderer
 
 logger = logging.getLogger(__name__)
 
@@ -397,3 +401,32 @@ class AddressMiddleware:
         refusal = await self._check.refusal(request.url, proxied="proxy" in request.meta)
         if refusal is not None:
             raise _RefusedError(refusal)
+
+
+class RenderMiddleware:
+    """Replace the document of a page by what a browser shows of it, where its source says so."""
+
+    def __init__(self, renderer: PageRenderer) -> None:
+        self._renderer = renderer
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the run of the crawler's spider; a source that is not rendered needs none of it."""
+        run = run_of_crawler(crawler)
+        if run is None or not run.source.is_rendered or not isinstance(run.source, SiteSource):
+            raise NotConfigured  # without words, which Scrapy would log as a warning
+        from smartcrawl.engine.render.renderer import PageRenderer  # noqa: PLC0415  # only here
+
+        renderer = PageRenderer(crawler, run, run.source)
+        crawler.signals.connect(renderer.close, signal=signals.spider_closed)
+        return cls(renderer)
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        """Return the rendered page, or the answer as it is.
+
+        Raises:
+            RenderingError: the page could not be rendered.
+        """
+        if not self._renderer.concerns(request, response):
+            return response
+        return await self._renderer.rendered(request, response)

@@ -42,6 +42,7 @@ DOWNLOADER_MIDDLEWARES = {
     "smartcrawl.engine.auth.middleware.AuthMiddleware": 110,  # of pages that may be asked
     "smartcrawl.middlewares.SourceHeadersMiddleware": 350,  # before the headers of the settings
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+    "smartcrawl.middlewares.RenderMiddleware": 500,  # after retries: of the answer that counts
     "smartcrawl.middlewares.PassingRetryMiddleware": 550,
     "smartcrawl.middlewares.RevalidationMiddleware": 595,  # before decoding: it counts wire bytes
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,

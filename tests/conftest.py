@@ -100,6 +100,13 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
+def program() -> Iterator[str]:
+    """The path of a Chromium."""
+    with servers.chromium() as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapy]:
     """Runs commands of scrapy."""
     with scrapy(tmp_path_factory.mktemp("scrapy")) as running:

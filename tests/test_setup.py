@@ -1,5 +1,6 @@
 """script/setup: real environments, and a stand-in for uv."""
 
+import ast
 import hashlib
 import os
 import re
@@ -14,6 +15,7 @@ from shutil import copy, copytree, ignore_patterns, which
 
 import pytest
 
+from smartcrawl.extract.browser.launch import PROGRAMS
 from tests.site_server import Site, html
 
 pytestmark = pytest.mark.long
@@ -364,10 +366,63 @@ def test_every_set_of_the_help_can_be_asked_for(checkout: Path):
     lines = [line for line in done.stdout.splitlines() if line.startswith("script/setup ")]
     named = set(re.findall(r"[a-z0-9]+(?= |$)", " ".join(x[13:24] for x in lines)))
     named |= set(re.findall(r"or (\w+):", done.stdout))
-    assert named == {"test", "scrapyd", *PROJECT["optional-dependencies"]}
+    assert named == {"test", "scrapyd", "browser", *PROJECT["optional-dependencies"]}
 
-    assert "Ready after" in setup(checkout, *named)
+    assert "Ready after" in setup(checkout, *named - {"browser"})
     assert all(line in asked(checkout)[-1] for line in PROJECT["optional-dependencies"]["mcp"])
+
+
+APT_GET = """\
+PATH=/usr/bin:/bin
+echo "$@" >>{log}
+[ "$1" = install ] || exit 100
+{hook}
+cp "$0" {place}
+"""
+
+
+def apt_get(checkout: Path, hook: str = "") -> Path:
+    """Put a stand-in for apt-get on PATH; return its log."""
+    log, place = checkout.parent / "apt.log", checkout.parent / "bin/chromium-headless-shell"
+    program(checkout, "apt-get", APT_GET.format(log=f"'{log}'", place=f"'{place}'", hook=hook))
+    return log
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root installs packages")
+def test_a_browser_is_installed_where_there_is_none(ready: Path):
+    log = apt_get(ready)
+    said = setup(ready, "browser")
+    assert said.endswith(f"Ready: {ready.parent}/bin/chromium-headless-shell\n")
+    install = "install --yes --no-install-recommends chromium-headless-shell"
+    assert log.read_text().splitlines() == ["update", install]
+    assert setup(ready, "browser").startswith("The browser is there: ")
+    assert len(log.read_text().splitlines()) == 2
+    assert asked(ready) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root installs packages")
+def test_a_browser_that_cannot_be_installed_is_an_error(ready: Path):
+    apt_get(ready, "echo 'E: Unable to locate package' >&2; exit 100")
+    said = setup(ready, "browser", status=1)
+    assert "chromium-headless-shell failed: E: Unable to locate package; install a Chr" in said
+
+
+def test_without_apt_the_remedy_is_named(ready: Path):
+    said = setup(ready, "browser", status=1)
+    assert said == (
+        "script/setup: there is no apt-get on this system to fetch a browser with: install a"
+        " Chromium, and name it by RENDER_BROWSER where it is not on the PATH\n"
+    )
+
+
+def test_setup_and_crawl_know_a_browser_by_the_same_names():
+    tree = ast.parse((ROOT / "script/environment/browser.py").read_text(encoding="utf-8"))
+    values = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PROGRAMS"
+    ]
+    assert values == [PROGRAMS]
 
 
 def test_a_link_to_another_environment_is_not_changed(checkout: Path):

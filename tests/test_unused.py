@@ -66,10 +66,8 @@ EXCEPTIONS: Final = {
     "smartcrawl.server.frontier:UrlMetadata.discovered_at": (
         "it is checked, and not kept (ADR 60)"
     ),
-    "smartcrawl.extract.browser.page:render_page": "for the engine, which is to render by it",
-    "smartcrawl.extract.browser.launch:find_browser": "likewise",
-    "smartcrawl.extract.browser.page:Rendering.refused_hosts": "likewise",
-    "smartcrawl.extract.browser.page:Rendering.streams": "likewise",
+    "smartcrawl.extract.browser.page:Rendering.refused_hosts": "tests read it",
+    "smartcrawl.extract.browser.page:Rendering.streams": "for the refresh by data requests",
     "smartcrawl.run.library.result:Embedded.embed_failed": "a key of JSON, made of its name",
 }
 

@@ -57,7 +57,9 @@ LONG_FORMS: Final = {
     "smartcrawl/commands/demo": ("tests/commands/test_demo.py",),
     "smartcrawl/engine/logs.py": ("tests/test_scrapyd.py",),
     "smartcrawl/engine/lane/": ("tests/crawls/test_crawl_lane", "tests/engine/"),
+    "smartcrawl/engine/render/": ("tests/crawls/test_crawl_render",),
     "smartcrawl/extract/": ("tests/extract/",),
+    "smartcrawl/extract/browser/": ("tests/crawls/test_crawl_render",),
     "smartcrawl/index/elasticsearch/": (
         "tests/crawls/test_audit_elasticsearch", "tests/crawls/test_crawl_elasticsearch",
         "tests/index/test_elasticsearch_", "tests/index/test_hybrid_", "tests/index/test_remote_",

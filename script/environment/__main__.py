@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
+from browser import put_browser
 from installer import Installer, SetupError, reason_of, room, say
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,10 +49,13 @@ RUN = "run"  #: the set of every environment: requirements.txt
 #: Sets that pyproject.toml lists.
 EXTRAS = ("s3", "azure", "vectors", "onnx", "openai", "mcp", "sharepoint", "libraries")
 FILES = ("test", "scrapyd")  #: sets with a file of their own
+BROWSER = "browser"  #: no set of packages: a program of the system
 
 
 def main(asked: Sequence[str]) -> int:
     """Prepare the environment if it is not; return the exit status."""
+    wants_browser = BROWSER in asked
+    asked = [name for name in asked if name != BROWSER]
     unknown = [name for name in asked if name not in (*FILES, *EXTRAS)]
     if unknown:
         say(f"script/setup: no set is called {unknown[0]}; script/setup --help lists them")
@@ -66,6 +70,8 @@ def main(asked: Sequence[str]) -> int:
                 elif not is_prepared(sets):
                     put_own_files(sets)
                     say("Updated how .venv finds smartcrawl")
+        if wants_browser:
+            put_browser()
     except SetupError as error:
         say(f"script/setup: {error}")
         return 1

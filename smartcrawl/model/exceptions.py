@@ -251,6 +251,14 @@ class RobotsUnknownError(SmartcrawlError):
         self.fault = fault  #: extended status (rules.model.Fault)
 
 
+class RenderingError(SmartcrawlError):
+    """A page was answered, and could not be rendered."""
+
+    def __init__(self, message: str, fault: int) -> None:
+        super().__init__(message)
+        self.fault = fault  #: extended status (rules.model.Fault)
+
+
 class GivenUpError(SmartcrawlError):
     """A document was not read because the crawl ended: its page stays pending."""
 

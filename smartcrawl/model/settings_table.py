@@ -177,6 +177,14 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
             least=1),
         Whole("EXTRACT_SECONDS_PER_HOST", 30, "seconds", "of all documents in a run; 0: any"),
     ),
+    "Pages that a browser shows": (
+        Setting("RENDER_BROWSER", "", "program", "path or name of a Chromium; empty: on the PATH"),
+        Whole("RENDER_PAGES", 2, "pages", "pages rendered at the same time, at most", least=1,
+            most=32),
+        Whole("RENDER_MEMORY_MB", 1_024, "MiB", "MiB of the process of a page", least=256),
+        Choice("RENDER_SANDBOX", "on", "on, off",
+            "on: Chromium confines the processes of pages itself; off"),
+    ),
     "When pages are due again": (
         Whole("CRAWL_BASE_INTERVAL_SECONDS", 86_400, "seconds", "interval after a change", least=1),
         Whole("CRAWL_MAX_INTERVAL_SECONDS", 1_209_600, "seconds", "longest interval", least=1),

@@ -201,6 +201,7 @@ class Fault(IntEnum):
     TOO_SLOW = 1111
     CHANGED_WHILE_READ = 1112
     STORE_AWAY = 1113
+    NO_BROWSER = 1114
     NOT_LOGGED_IN = 1115
     PROCESSING = 1200
     EMPTY = 1201
@@ -220,6 +221,8 @@ class Fault(IntEnum):
     UNSIGNED = 1215
     OTHER_VERSION = 1216
     EXTRACTION_BUDGET = 1217
+    RENDERING = 1218
+    DATA_MISSING = 1219
 
     @property
     def outcome(self) -> Outcome:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 DOCUMENT: Final = "Document"
@@ -33,11 +34,14 @@ _INLINE: Final = re.compile(r"<script\b[^>]*>(.*?)</script", re.IGNORECASE | re.
 _IMPORTED: Final = re.compile(r"""["'](https?://[^\s"'<>]+)["']""")
 _MODULE: Final = re.compile(r"\b(?:import|from)\b|\"imports\"")
 
+FEW_WORDS: Final = 20  #: a page with fewer shows nothing
+
 WRONG_METHOD: Final = "only GET is sent"
 OTHER_SITE: Final = "another site, not in data_hosts"
 OTHER_KIND: Final = "no text"
 POLLING: Final = "too many of one kind"
 TOO_MANY: Final = "too many requests"
+BY_RULE: Final = frozenset({WRONG_METHOD, OTHER_SITE, OTHER_KIND, POLLING, TOO_MANY})
 
 
 def is_same_site(host: str, other: str) -> bool:
@@ -65,6 +69,10 @@ def named_script_hosts(markup: str) -> frozenset[str]:
     return frozenset(filter(None, map(_host, found)))
 
 
+def _netloc(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2] if _host(url) else ""
+
+
 def _host(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
@@ -72,12 +80,21 @@ def _host(url: str) -> str:
         return ""
 
 
+class DataRequest(NamedTuple):
+    """A request of a page for data or a script, and what came of it."""
+
+    host: str
+    status: int | None  #: None: it had no answer
+    refused: str  #: why, or an empty string
+    is_own: bool  #: whether it is of the page's site or of ``data_hosts``
+
+
 @dataclass(frozen=True, slots=True)
 class PageRequestRules:
     """What the requests of a page may be."""
 
     host: str  #: of the page
-    data_hosts: Collection[str] = ()
+    data_hosts: Collection[str] = ()  #: with a port: on that port alone
     reads_by_post: Callable[[str], bool] | None = None  #: addresses that POST reads (data_posts)
     foreign_scripts: bool = True  #: those that the page names, from any host
 
@@ -91,12 +108,16 @@ class PageRequestRules:
         posts = method == "POST" and self.reads_by_post is not None and kind in DATA
         if method != "GET" and not (posts and self.reads_by_post and self.reads_by_post(url)):
             return WRONG_METHOD
-        host = _host(url)
-        if is_same_site(self.host, host) or host in self.data_hosts:
+        if self.is_own(url):
             return ""
-        if kind == SCRIPT and self.foreign_scripts and host in named:
+        if kind == SCRIPT and self.foreign_scripts and _host(url) in named:
             return ""
         return OTHER_SITE
+
+    def is_own(self, url: str) -> bool:
+        """Whether an address is of the page's site, or of ``data_hosts``."""
+        host = _host(url)
+        return is_same_site(self.host, host) or bool({host, _netloc(url)} & {*self.data_hosts})
 
 
 def request_template(url: str) -> str:
@@ -107,6 +128,30 @@ def request_template(url: str) -> str:
     """
     place, mark, query = url.partition("?")
     return _LONG_NUMBER.sub("N", place) + mark + _NUMBER.sub("N", query)
+
+
+def missing_data(requests: Iterable[DataRequest], *, words: int) -> str:
+    """Return which of the data of a page is missing, as a reason; an empty string: none.
+
+    Requests of its own site and of ``data_hosts`` count that had no answer, or a passing error.
+    Where the page has fewer than ``FEW_WORDS`` words without them, so do all others, and those
+    that the rules refused: then it shows nothing.
+    """
+    shows = words >= FEW_WORDS
+    found = Counter(
+        (each.host, each.refused or (f"HTTP {each.status}" if each.status else "no answer"))
+        for each in requests
+        if _is_missing(each) and not (shows and (not each.is_own or each.refused in BY_RULE))
+    )
+    if not found:
+        return ""
+    (host, why), count = found.most_common(1)[0]
+    return f"{count} {'request' if count == 1 else 'requests'} to {host}: {why}"
+
+
+def _is_missing(request: DataRequest) -> bool:
+    status = request.status
+    return request.refused != POLLING and (status is None or status == 429 or status >= 500)
 
 
 @dataclass(slots=True)

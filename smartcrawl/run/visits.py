@@ -48,6 +48,8 @@ def begins_with_head(run: Run, page: Page) -> bool:
     """Whether the first request of a page is a HEAD, which may save a download."""
     if page.plan.verify or page.plan.spelling or run.source.lists(page.url):
         return False  # a file has no headers to ask for
+    if run.source.is_rendered:
+        return False
     return run.trust.asks_head(page)
 
 
@@ -63,6 +65,7 @@ def conditional_page_headers(run: Run, page: Page, url: str) -> Mapping[str, str
         and (plan.extraction is not Extraction.WHOLE or plan.waits)
         and (url == page.url or unsigned_url(url) == unsigned_url(page.url))
         and not run.source.kind_of(page.url).is_hashed
+        and not run.source.is_rendered  # its document confirms nothing that scripts write
     )
     etag, date = run.trust.validators(page) if trusted else (None, None)
     respelled = run.trust.of(page.host).respells

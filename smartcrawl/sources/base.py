@@ -86,6 +86,11 @@ class Source(BaseModel):
         """Return the kind of the page at ``url``, which may be in scope or not."""
         return self.traits
 
+    @property
+    def is_rendered(self) -> bool:
+        """Whether a browser shows its pages before they are read."""
+        return False
+
     def lists(self, url: str) -> bool:
         """Whether a listing of the source says if the page at ``url`` exists."""
         return self.kind_of(url).is_listed

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from smartcrawl.model.urls import (
     unsigned_url,
@@ -17,9 +24,18 @@ from smartcrawl.model.urls import (
 from smartcrawl.rules.extent import Extent, default_extent, is_below_folder, seed_folder
 from smartcrawl.sources.auth import SourceAuth
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.fields import AuthoritiesFile, Domains, Patterns, SiteExtent
+from smartcrawl.sources.fields import (
+    AuthoritiesFile,
+    Domains,
+    Limit,
+    Patterns,
+    Selectors,
+    SiteExtent,
+)
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.scope import SiteScope
+
+_SELECTORS: Final = TypeAdapter[tuple[str, ...]](Selectors)
 
 
 class SiteSource(Source):
@@ -39,11 +55,27 @@ class SiteSource(Source):
     by_default: bool = False  #: a new address, for which nobody chose how far it reaches
     stale: str | None = None  #: the start that the registry still has of one that is open
     ways: tuple[str, ...] = ()  #: request URLs by which its seed led to ``start``
+    render: Literal["no", "always"] = "no"  #: whether a browser shows its pages first
+    render_wait_for: str = ""  #: CSS: an element to wait for
+    render_scroll: Limit = 0  #: times that a page is scrolled to its end
+    render_seconds: Annotated[int, Field(ge=1, le=300)] = 10  #: of a page, without its requests
+    data_hosts: Domains = ()  #: other hosts whose data its pages may ask
+    data_posts: Patterns = ()  #: addresses that a POST reads
 
     @field_validator("seeds", "sitemaps")
     @classmethod
     def _once(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(urls))
+
+    @field_validator("render_wait_for")
+    @classmethod
+    def _selects(cls, selector: str) -> str:
+        """Check a selector as those of ``keep_selectors`` are."""
+        try:
+            _SELECTORS.validate_python([selector])
+        except ValidationError as error:
+            raise ValueError(str(error.errors()[0]["ctx"]["error"])) from error
+        return selector
 
     @model_validator(mode="after")
     def _holds_its_seeds(self) -> Self:
@@ -60,6 +92,11 @@ class SiteSource(Source):
             )
         if self.extent in (Extent.PAGES, Extent.BELOW) and not self.seeds:
             raise ValueError(f'are missing: scope = "{self.extent}" is about seeds; give one')
+        if self.auth is not None and self.render != "no":
+            raise ValueError(
+                "have auth and render beside them: pages behind a login are not rendered yet; leave"
+                " one of the two out"
+            )
         scope = self.scope
         outside = [
             f"{seed} ({refusal})"
@@ -94,6 +131,11 @@ class SiteSource(Source):
             and self.extent in (None, Extent.PAGES, Extent.BELOW)
             and bool(self.seeds)
         )
+
+    @property
+    def is_rendered(self) -> bool:
+        """Whether a browser shows its pages before they are read."""
+        return self.render != "no"
 
     @property
     def scope(self) -> SiteScope:

@@ -3,6 +3,7 @@
 import pytest
 
 from smartcrawl.rules.rendering import (
+    FEW_WORDS,
     FIRST_STEP,
     MOST_POLLS,
     MOST_REQUESTS,
@@ -12,10 +13,12 @@ from smartcrawl.rules.rendering import (
     STEP,
     TOO_MANY,
     WRONG_METHOD,
+    DataRequest,
     PageRequestRules,
     RequestCaps,
     Settling,
     is_same_site,
+    missing_data,
     named_script_hosts,
     request_template,
 )
@@ -206,3 +209,54 @@ def test_a_page_that_asks_nothing_settles_however_short_its_time_is() -> None:
     settling = Settling(0)
     assert [settling.step(0) for _ in range(4)] == [FIRST_STEP, STEP, STEP, 0]
     assert not settling.is_over
+
+
+def test_a_data_host_with_a_port_is_that_port() -> None:
+    rules = PageRequestRules("example.com", data_hosts=("data.test:8443",))
+    assert rules.is_own("https://user@data.test:8443/x")
+    assert not rules.is_own("https://data.test/x")
+    assert not rules.is_own("https://[/x")
+    assert not PageRequestRules("example.com").is_own("https:///x")
+
+
+def test_numbers_of_a_page() -> None:
+    assert (FIRST_STEP, STEP, MOST_POLLS, MOST_REQUESTS, FEW_WORDS) == (3_000, 100, 12, 200, 20)
+
+
+ROBOTS = "robots.txt of h forbids it"
+
+
+@pytest.mark.parametrize(
+    ("status", "refused", "is_own", "few", "many"),
+    [
+        (200, "", True, "", ""),
+        (404, "", True, "", ""),
+        (403, "", True, "", ""),
+        (428, "", True, "", ""),
+        (499, "", True, "", ""),
+        (429, "", True, "1 request to h: HTTP 429", "1 request to h: HTTP 429"),
+        (500, "", True, "1 request to h: HTTP 500", "1 request to h: HTTP 500"),
+        (503, "", True, "1 request to h: HTTP 503", "1 request to h: HTTP 503"),
+        (503, "", False, "1 request to h: HTTP 503", ""),
+        (None, "", True, "1 request to h: no answer", "1 request to h: no answer"),
+        (None, ROBOTS, True, f"1 request to h: {ROBOTS}", f"1 request to h: {ROBOTS}"),
+        (None, ROBOTS, False, f"1 request to h: {ROBOTS}", ""),
+        (None, OTHER_SITE, False, f"1 request to h: {OTHER_SITE}", ""),
+        (None, WRONG_METHOD, True, f"1 request to h: {WRONG_METHOD}", ""),
+        (None, POLLING, True, "", ""),
+        (None, POLLING, False, "", ""),
+    ],
+)
+def test_data_that_a_page_misses(
+    status: int | None, refused: str, is_own: bool, few: str, many: str
+) -> None:
+    request = DataRequest("h", status, refused, is_own)
+    assert missing_data([request], words=FEW_WORDS - 1) == few
+    assert missing_data([request], words=FEW_WORDS) == many
+
+
+def test_the_host_that_is_missed_most_is_named() -> None:
+    once, twice = DataRequest("one", 500, "", True), DataRequest("two", 500, "", True)
+    found = missing_data([once, twice, twice], words=100)
+    assert found == "2 requests to two: HTTP 500"
+    assert missing_data([], words=0) == ""

@@ -27,6 +27,7 @@ from smartcrawl.model.exceptions import (
     CertificateError,
     ChangedWhileReadError,
     HostDownError,
+    RenderingError,
     RobotsUnknownError,
     StoreAwayError,
 )
@@ -72,7 +73,7 @@ def download_fault(error: BaseException, url: str) -> tuple[Fault, str]:
 
     The message has at most 1,024 characters.
     """
-    if isinstance(error, RobotsUnknownError):
+    if isinstance(error, RobotsUnknownError | RenderingError):
         return Fault(error.fault), str(error)[:1024]
     if isinstance(error, HostDownError):
         return Fault.HOST_DOWN, str(error)[:1024]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
@@ -18,6 +19,7 @@ _VOID: Final = frozenset(
     }
 )  # fmt: skip
 _SKIPPED: Final = frozenset({"script", "style", "noscript", "template"})
+_TAG: Final = re.compile(r"<[^>]*>")
 _FRAMES: Final = frozenset({"iframe", "frame"})
 _OF_BROWSER: Final = "user-agent"  #: shadow trees of its own elements, such as <details>
 
@@ -174,3 +176,8 @@ def _absolute(base: str, href: str) -> str:
         return urljoin(base, href)
     except ValueError:
         return href
+
+
+def markup_words(markup: str) -> int:
+    """Return the number of words in the body of such markup."""
+    return len(_TAG.sub(" ", markup[markup.find("<body") :]).split())

@@ -5,14 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.extract.browser.shown import Shown, shown_browser
-from tests.servers import chromium
-
-
-@pytest.fixture(scope="session")
-def program() -> Iterator[str]:
-    """The path of a Chromium."""
-    with chromium() as path:
-        yield path
 
 
 @pytest.fixture(scope="session")

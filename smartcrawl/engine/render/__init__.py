@@ -1,0 +1,1 @@
+"""Pages that a browser shows: their requests answered by the downloader of the crawl."""

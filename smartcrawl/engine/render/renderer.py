@@ -1,0 +1,305 @@
+"""Renders the pages of a run in one browser, whose requests the downloader of the crawl answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+from urllib.parse import urldefrag, urlsplit
+
+from scrapy import Request
+from scrapy.core.downloader import Downloader
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import HtmlResponse, Response
+from scrapy.http.request import NO_CALLBACK
+
+from smartcrawl.engine.download.faults import download_fault, is_own_code_error
+from smartcrawl.extract.browser.dom import markup_words
+from smartcrawl.extract.browser.launch import Browser, BrowserOptions, find_browser
+from smartcrawl.extract.browser.page import (
+    BrowserAnswer,
+    BrowserRefusal,
+    BrowserRequest,
+    Rendering,
+    RenderOrder,
+    render_page,
+)
+from smartcrawl.extract.browser.pipe import BrowserError
+from smartcrawl.extract.sniff import HTML_TYPES, sniffed_media_type
+from smartcrawl.model.exceptions import (
+    RenderingError,
+    RobotsDisallowedError,
+    RunHaltedError,
+)
+from smartcrawl.model.pages import VisitAttempt
+from smartcrawl.model.render_options import RenderOptions
+from smartcrawl.model.urls import url_host_key
+from smartcrawl.rules.absence import LIKE_200
+from smartcrawl.rules.model import Fault
+from smartcrawl.rules.rendering import (
+    DOCUMENT,
+    FEW_WORDS,
+    DataRequest,
+    PageRequestRules,
+    missing_data,
+)
+from smartcrawl.run.hosts import host_gate_slot
+from smartcrawl.run.run import Run
+from smartcrawl.sources.scope import compile_scope_pattern
+from smartcrawl.sources.site import SiteSource
+
+logger = logging.getLogger(__name__)
+
+_BRINGS: Final = LIKE_200 | {200}
+NO_BROWSER: Final = "render: no browser"
+_MOST_SHARED: Final = 64 * 1024 * 1024  #: bytes of answers that pages of a run share
+_STARTS: Final = 2  #: of a browser for one page: it may have ended by another
+#: Headers that are the downloader's own.
+_OURS: Final = frozenset({"user-agent", "host", "connection", "accept-encoding"})
+#: Headers of a document that say nothing of what its scripts wrote.
+_OF_DOCUMENTS: Final = (
+    "ETag", "Last-Modified", "Content-Encoding", "Content-Length", "Transfer-Encoding",
+)  # fmt: skip
+
+
+Downloading = Callable[[BrowserRequest], Awaitable[BrowserAnswer | BrowserRefusal]]
+
+
+class _RenderingError(RenderingError, IgnoreRequest):
+    """The same error, ignored by Scrapy: not logged as an error of the spider."""
+
+
+class PageRenderer:
+    """Shows the HTML pages of a run in a browser, which it starts when the first one comes."""
+
+    def __init__(self, crawler: Crawler, run: Run, source: SiteSource) -> None:
+        self._crawler = crawler
+        self._run = run
+        self._source = source
+        self._browser: Browser | None = None
+        self._missing: BrowserError | None = None  #: why there is no browser in this run
+        self._starting = asyncio.Lock()
+        self._options = RenderOptions.of(crawler.settings)
+        self._turns = asyncio.Semaphore(self._options.pages)
+        self._shared = SharedAnswers()
+        self._posts = tuple(map(compile_scope_pattern, source.data_posts))
+
+    def concerns(self, request: Request, response: Response) -> bool:
+        """Whether an answer is a page that is to be rendered."""
+        attempt = request.meta.get("attempt")
+        if not isinstance(attempt, VisitAttempt) or attempt.page.plan.verify or attempt.page.kind:
+            return False
+        if request.method != "GET" or response.status not in _BRINGS or not response.body:
+            return False
+        header = (response.headers.get("Content-Type") or b"").decode("latin-1")
+        return sniffed_media_type(header, response.body) in HTML_TYPES
+
+    async def rendered(self, request: Request, response: Response) -> Response:
+        """Return the answer with what the page shows in the place of its document.
+
+        Raises:
+            RenderingError: it could not be rendered; the stored page stays.
+        """
+        rules = PageRequestRules(
+            urlsplit(response.url).hostname or "", self._source.data_hosts, self._reads_by_post
+        )
+        async with self._turns:
+            found = await self._render(response, rules)
+        if found.problem:
+            raise _RenderingError(f"the page is not rendered: {found.problem}", Fault.RENDERING)
+        words = markup_words(found.html)
+        data = [
+            DataRequest(
+                urlsplit(made.url).netloc, made.status, made.refused, rules.is_own(made.url)
+            )
+            for made in found.requests
+            if made.kind != DOCUMENT
+        ]
+        if missing := missing_data(data, words=words):
+            self._run.incomplete(f"data: {missing}")
+            raise _RenderingError(f"data of the page is missing: {missing}", Fault.DATA_MISSING)
+        leads_to = found.moved_to if words < FEW_WORDS else ""
+        return _with_markup(request, response, found.html, leads_to)
+
+    def _reads_by_post(self, url: str) -> bool:
+        return any(pattern.search(url) for pattern in self._posts)
+
+    async def _render(self, response: Response, rules: PageRequestRules) -> Rendering:
+        """Render a page; once more in another browser, if this one ends meanwhile.
+
+        Raises:
+            RenderingError: there is no browser.
+        """
+        source = self._source
+        order = RenderOrder(
+            url=response.url,
+            rules=rules,
+            now=time.time(),
+            seconds=source.render_seconds,
+            wait_for=source.render_wait_for,
+            scroll=source.render_scroll,
+            user_agent=self._crawler.settings["USER_AGENT"] or "",
+        )
+        answers = PageAnswers(self._crawler, self._shared, response)
+        found = Rendering(order.url, problem="the browser ended")
+        for _ in range(_STARTS):
+            try:
+                found = await render_page(await self._running(), order, answers.answer)
+            except BrowserError as error:
+                found.problem = str(error)
+            if self._browser is not None and self._browser.alive:
+                break
+        return found
+
+    async def _running(self) -> Browser:
+        """Return the browser, started where there is none.
+
+        Raises:
+            RenderingError: it cannot be started in this run.
+        """
+        async with self._starting:
+            if self._browser is not None and not self._browser.alive:
+                await self._browser.close()
+                self._browser = None
+            if self._browser is None and self._missing is None:
+                options = self._options
+                try:
+                    self._browser = await Browser.start(
+                        BrowserOptions(
+                            find_browser(options.program),
+                            options.memory,
+                            sandbox=options.sandbox,
+                        )
+                    )
+                except BrowserError as error:
+                    self._missing = error
+                    logger.warning("no page is rendered in this run: %s", error)
+            if self._browser is None:
+                self._run.incomplete(NO_BROWSER)
+                raise _RenderingError(f"{NO_BROWSER} ({self._missing})", Fault.NO_BROWSER)
+            return self._browser
+
+    async def close(self) -> None:
+        """End the browser."""
+        if self._browser is not None:
+            await self._browser.close()
+
+
+def _with_markup(request: Request, response: Response, markup: str, leads_to: str) -> Response:
+    """Return an answer with the markup of a rendered page as its body."""
+    headers = response.headers.copy()
+    for name in _OF_DOCUMENTS:
+        headers.pop(name, None)
+    headers["Content-Type"] = "text/html; charset=utf-8"
+    if leads_to:
+        headers["Refresh"] = f"0; url={leads_to}"
+    return HtmlResponse(
+        response.url,
+        status=response.status,
+        headers=headers,
+        body=markup.encode("utf-8", "replace"),
+        encoding="utf-8",
+        flags=response.flags,
+        request=request,
+        certificate=response.certificate,
+        ip_address=response.ip_address,
+        protocol=response.protocol,
+    )
+
+
+class SharedAnswers:
+    """The answers that pages of a run share, such as scripts and menus: each is asked once."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, str, str], asyncio.Task[BrowserAnswer | BrowserRefusal]] = {}
+        self._size = 0
+
+    async def of(
+        self, asked: BrowserRequest, download: Downloading
+    ) -> BrowserAnswer | BrowserRefusal:
+        """Return the answer to a request, downloaded where no page asked the same before."""
+        headers = {name.lower(): value for name, value in asked.headers.items()}
+        key = (asked.method, asked.url, f"{headers.get('accept', '')} {asked.body}")
+        if "cookie" in headers or "authorization" in headers:
+            return await download(asked)
+        task = self._answers.get(key)
+        if task is None:
+            task = self._answers[key] = asyncio.ensure_future(self._first(key, asked, download))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(task)
+
+    async def _first(
+        self, key: tuple[str, str, str], asked: BrowserRequest, download: Downloading
+    ) -> BrowserAnswer | BrowserRefusal:
+        is_kept = False
+        try:
+            answer = await download(asked)
+            if isinstance(answer, BrowserAnswer):
+                self._size += len(answer.body)
+                is_kept = answer.status < 500 and self._size <= _MOST_SHARED
+            return answer
+        finally:
+            if not is_kept:
+                del self._answers[key]
+
+
+class PageAnswers:
+    """Answers the requests of one page: its document is at hand, all others are downloaded."""
+
+    def __init__(self, crawler: Crawler, shared: SharedAnswers, document: Response) -> None:
+        self._crawler = crawler
+        self._shared = shared
+        self._document = document
+
+    async def answer(self, asked: BrowserRequest) -> BrowserAnswer | BrowserRefusal:
+        """Return the answer to a request of the page."""
+        if asked.kind == DOCUMENT and asked.url == urldefrag(self._document.url).url:
+            return _browser_answer(self._document)
+        return await self._shared.of(asked, self._download)
+
+    async def _download(self, asked: BrowserRequest) -> BrowserAnswer | BrowserRefusal:
+        engine = self._crawler.engine
+        assert engine is not None, "the crawl runs"
+        url = urldefrag(asked.url).url
+        request = Request(
+            url,
+            method=asked.method,
+            headers=_headers(asked.headers),
+            body=asked.body.encode(),
+            callback=NO_CALLBACK,
+            dont_filter=True,
+            meta={
+                "handle_httpstatus_all": True,
+                Downloader.DOWNLOAD_SLOT: host_gate_slot(url_host_key(url)),
+            },
+        )
+        try:
+            return _browser_answer(await engine.download_async(request))
+        except RunHaltedError:
+            raise
+        except RobotsDisallowedError:
+            return BrowserRefusal(f"robots.txt of {urlsplit(url).netloc} forbids it")
+        except Exception as error:  # without an answer the page goes on without it
+            if is_own_code_error(error, url):
+                raise
+            return BrowserRefusal(download_fault(error, url)[1])
+
+
+def _headers(given: Mapping[str, str]) -> dict[str, bytes]:
+    return {
+        name: value.encode("latin-1", "replace")
+        for name, value in given.items()
+        if name.lower() not in _OURS and not name.lower().startswith("sec-")
+    }
+
+
+def _browser_answer(response: Response) -> BrowserAnswer:
+    headers = [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, values in response.headers.items()
+        for value in values
+    ]
+    return BrowserAnswer(response.status, headers, response.body)

@@ -1,0 +1,104 @@
+"""Sites that scripts write: a crawl with a browser finds their pages, and keeps them."""
+
+import json
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Page, Site
+
+pytestmark = pytest.mark.long(but=2)
+
+SCRIPT = """
+const words = ' and so many more words that it is a page of its own, which scripts write'.repeat(3);
+Promise.all(['/api/menu.json', '/api' + location.pathname.replace(/[/]$/, '/home') + '.json'].map(
+  url => fetch(url).then(answer => answer.json()))).then(([menu, page]) => {
+    document.title = page.title;
+    document.body.innerHTML = '<nav>' + menu.map(path => `<a href="${path}">${path}</a>`).join(' ')
+      + '</nav><main><h1>' + page.title + '</h1><p>' + page.text + words + '</p></main>';
+  });
+"""
+SHELL = '<!doctype html><title>Shell</title><div id="app"></div><script src="/app.js"></script>'
+PATHS = ("/", "/one", "/two")
+
+
+def data(title: str, text: str) -> Page:
+    return Page(json.dumps({"title": title, "text": text}), content_type="application/json")
+
+
+def publish(site: Site) -> None:
+    """Publish three pages whose document is one shell."""
+    site.pages |= dict.fromkeys(PATHS, SHELL)
+    site.pages["/app.js"] = Page(SCRIPT, content_type="text/javascript")
+    site.pages["/api/menu.json"] = Page(json.dumps(PATHS), content_type="application/json")
+    for name in ("home", "one", "two"):
+        site.pages[f"/api/{name}.json"] = data(f"Title of {name}", f"first text of {name}")
+
+
+@pytest.fixture
+def rendered(site: Site, crawl: Crawl, program: str) -> Crawl:
+    publish(site)
+    crawl.declare(f'[sources.app]\nseeds = ["{site.url("/")}"]\nrender = "always"\n')
+    crawl.environment["RENDER_BROWSER"] = program
+    return crawl
+
+
+def words_of(crawl: Crawl) -> dict[str, str]:
+    return {path: page["lastOutcome"] for path, page in crawl.pages().items()}
+
+
+def test_pages_of_scripts_are_crawled_and_refreshed(site: Site, rendered: Crawl):
+    rendered(source="app")
+    assert words_of(rendered) == dict.fromkeys(PATHS, "new")
+    assert rendered.hits('"first text of one"') == ["/one"]
+    assert site.count("/app.js") == site.count("/api/menu.json") == 1  # for all pages
+    assert {record.headers.get("user-agent", "")[:10] for record in site.log} == {"smartcrawl"}
+    rendered(source="app")
+    assert words_of(rendered) == dict.fromkeys(PATHS, "unchanged")
+    site.pages["/api/one.json"] = data("Title of one", "second text of one")
+    rendered(source="app")
+    assert words_of(rendered) == dict.fromkeys(PATHS, "unchanged") | {"/one": "modified"}
+    assert rendered.hits('"second text of one"') == ["/one"]
+
+
+def test_without_a_browser_nothing_is_lost(site: Site, rendered: Crawl):
+    rendered(source="app")
+    rendered.environment["RENDER_BROWSER"] = "/no/such/browser"
+    done = rendered(source="app", expect=3)
+    assert "render: no browser" in str(done)
+    assert "RENDER_BROWSER=/no/such/browser names no program" in str(done)
+    assert rendered.hits('"first text of one"') == ["/one"]
+    assert words_of(rendered)["/"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Page("no", status=500), "HTTP 500"),
+        (None, "forbids it"),
+    ],
+    ids=["error", "robots"],
+)
+def test_a_shell_is_not_stored_as_the_page(
+    site: Site, rendered: Crawl, answer: Page | None, reason: str
+):
+    if answer is not None:
+        site.pages["/api/menu.json"] = answer
+    else:
+        site.pages["/robots.txt"] = Page(
+            "User-agent: *\nDisallow: /api/", content_type="text/plain"
+        )
+    done = rendered(source="app", expect=3)
+    assert reason in str(done)
+    assert words_of(rendered) == {"/": "failed"}
+
+
+def test_a_page_that_does_not_settle_keeps_what_is_stored(site: Site, rendered: Crawl):
+    rendered(source="app")
+    site.pages["/two"] = "<!doctype html><title>T</title><script>for (;;);</script>"
+    source = "render_seconds = 1\n"
+    rendered.declare(f'[sources.app]\nseeds = ["{site.url("/")}"]\nrender = "always"\n{source}')
+    done = rendered(source="app", expect=3)
+    assert "it has not settled in 1 seconds" in str(done) or words_of(rendered)["/two"] == "failed"
+    assert rendered.hits('"first text of two"') == ["/two"]
+    assert words_of(rendered)["/one"] == "unchanged"
