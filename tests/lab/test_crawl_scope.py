@@ -28,8 +28,10 @@ def test_a_url_names_its_host_and_port_with_any_path_and_no_other(
     )  # fmt: skip
     site.pages["/above"] = html("Above", text="over there")
     site.pages["/sub/beside"] = html("Beside")
-    url = site.url("/sub/start#middle").replace("http://", "HTTP://user:geheim@")
+    url = site.url("/sub/start#middle").replace("http://", "HTTP://")
 
+    refused = crawl(url.replace("//", "//user:geheim@"), scope="host", expect=1)
+    assert site.log == []
     result = crawl(url, scope="host")
 
     assert other.log == []
@@ -38,7 +40,7 @@ def test_a_url_names_its_host_and_port_with_any_path_and_no_other(
     }
     assert asked(site) == {"/sub/start", "/above", "/sub/beside"}
     assert not any("authorization" in request.headers for request in site.log)
-    assert "geheim" not in result.out + result.err
+    assert "geheim" not in refused.out + refused.err + result.out + result.err
     assert [name for name, content in crawl.written() if b"geheim" in content] == []
 
 
