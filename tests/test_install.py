@@ -94,7 +94,7 @@ def imported(folder: str) -> Set[str]:
     return {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) - OURS
 
 
-OURS = {"smartcrawl", "tests", "bench", "installer"}
+OURS = {"smartcrawl", "tests", "bench", "browser", "installer"}
 
 
 def _is_python(path: Path) -> bool:
