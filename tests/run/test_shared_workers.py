@@ -23,6 +23,9 @@ class Seeds:
     def __init__(self) -> None:
         self.followed = 0
 
+    def follow_decided(self) -> None:
+        """Nothing: no other worker decided about the scope."""
+
     def follow_visited(self) -> None:
         self.followed += 1
 
