@@ -96,6 +96,7 @@ class LoginSession:
         self._jar: tuple[Cookie, ...] = ()
         self._challenge: DigestChallenge | None = None  #: None: the server asked for no digest yet
         self._count = 0  #: of requests that met it
+        self._admitted = 1  #: answers that counted at once since it was given
         self._proof_page: str | None = None
         self._waiting: list[Visit] = []
         self._bytes = 0
@@ -204,6 +205,7 @@ class LoginSession:
         shows = attempt.shows_login is True
         if not waits_for_proof(visit.outcome, shows=shows) and (shows or self.over is None):
             attempt.login = 0
+            self._admitted += 1
             return True
         self._waiting.append(visit)
         self._bytes += len(visit.answer.body or b"")
@@ -249,8 +251,13 @@ class LoginSession:
             before = self._challenge
             proof, why = await self._proof_in_words() if current else (Proof.HELD, "")
             if proof is Proof.HELD and self._challenge is not before:
-                older, current = waiting, []  # the server had forgotten the challenge of before
+                # The server had forgotten the challenge of before; what met it counts.
+                older += [v for v in current if v.http_status == 401]
+                current = [v for v in current if v.http_status != 401]
                 self.number += 1
+                if not current and self._admitted == 0:
+                    self._end("its Digest challenges do not last for two requests")
+                self._admitted = 0
             if proof is Proof.ENDED:
                 older, current = waiting, []
                 await self._begin_again(why)

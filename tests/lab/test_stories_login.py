@@ -315,6 +315,15 @@ def test_a_digest_outlives_its_nonce(lab: Lab, guard: GuardedLabSite, lasts: int
     assert guard.attempts == 2, "one that has no digest yet, and one with a wrong one"
 
 
+def test_digests_that_last_for_one_request_end_the_run(lab: Lab, guard: GuardedLabSite):
+    """The proof page and a page need two: else the run would ask both without end."""
+    guard.digest, guard.wall, guard.lasts = True, "401", 1
+    only(lab, "digest", user='"DOCS_USER"', password='"DOCS_PASSWORD"')
+    ran = lab.run(expect=3)
+    assert ran.reasons[0] == "login: its Digest challenges do not last for two requests"
+    assert stored(lab) == 0
+
+
 def test_a_token_that_is_revoked_ages_nothing(
     lab: Lab, guard: GuardedLabSite, monkeypatch: pytest.MonkeyPatch
 ):
