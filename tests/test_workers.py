@@ -210,9 +210,9 @@ def test_a_signal_lets_every_worker_end(checkout: Path, number: signal.Signals):
         (["docs", "2"], {"REDIS_URL": "redis://a"}, "in REGISTRY_URL=postgresql://USER:PASSWORD@"),
         (["docs", "2"], {**SHARED, "REGISTRY_URL": "sqlite:///a"}, "PostgreSQL, which all of them"),
         (["docs", "2", "-s", "REGISTRY_URL="], SHARED, "or start one worker"),
-        (["docs", "0"], {}, "how many workers, as in: script/workers docs 3"),
-        (["docs", "many"], {}, "how many workers"),
-        (["docs"], {}, "how many workers"),
+        (["docs", "0"], {}, "a number of workers, as in: script/workers docs 3"),
+        (["docs", "many"], {}, "a number of workers"),
+        (["docs"], {}, "a number of workers"),
         ([], {}, "the name of a source"),
     ],
 )

@@ -139,6 +139,7 @@ class ListingRun:
         self.halt = Halt()
         self.strays = Strays()
         self.hosts = _NoNotes()
+        self.session = None  #: it has no login
 
     def ports(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that the source names as its own."""

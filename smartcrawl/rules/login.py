@@ -398,7 +398,7 @@ class DigestChallenge(NamedTuple):
 
 
 _DIGESTS: Final = {"sha-256": hashlib.sha256, "md5": hashlib.md5}  #: the best first
-_PART: Final = re.compile(r'([A-Za-z-]+)\s*=\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\s,"]+))')
+_PART: Final = re.compile(r'(?<![A-Za-z-])([A-Za-z-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
 
 def digest_challenge(lines: Iterable[str]) -> DigestChallenge | None:

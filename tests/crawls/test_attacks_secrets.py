@@ -45,7 +45,7 @@ def test_user_information_of_sitemaps_is_neither_sent_nor_left_anywhere(site: Si
     site.pages |= {path: html(path) for path in ("/a", "/b")}
 
     results = [
-        crawl(sitemap=f"{ours}/index.xml", settings=_QUICK, force=force, expect=None)
+        crawl(sitemap=site.url("/index.xml"), settings=_QUICK, force=force, expect=None)
         for force in (0, 1)
     ]
 

@@ -114,7 +114,7 @@ def test_a_gone_page_that_was_ordered_is_asked_once(shop: Site, crawl: Crawl):
     ("args", "status", "told"),
     [
         ((), 2, "give pages: --url URL"),
-        (("--url", "ftp://x/"), 1, "takes an http or https address"),
+        (("--url", "ftp://x/"), 1, "expected an http or https address"),
         (("--url", "http://elsewhere.example/"), 1, "in the scope of no source"),
         (("--url", "{site}/a.zip"), 1, "its sources leave it out"),
         (("--url", "{site}/a.zip"), 1, "files of type .zip are skipped"),

@@ -62,6 +62,7 @@ def found(
     run: Any = SimpleNamespace(
         detours=detours or Detours(),
         trust=SimpleNamespace(confirms=lambda *_: confirms),
+        session=None,
     )
     headers = [(name.encode(), value.encode()) for name, value in lines]
     answer = Answer(URL, status, headers, more.pop("body", BODY), 2.0, **more)

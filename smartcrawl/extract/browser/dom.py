@@ -19,7 +19,7 @@ _VOID: Final = frozenset(
     }
 )  # fmt: skip
 _SKIPPED: Final = frozenset({"script", "style", "noscript", "template"})
-_TAG: Final = re.compile(r"<[^>]*>")
+_TAG: Final = re.compile(r"<[^<>]*>")
 _FRAMES: Final = frozenset({"iframe", "frame"})
 _OF_BROWSER: Final = "user-agent"  #: shadow trees of its own elements, such as <details>
 

@@ -166,8 +166,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "temporary"
     folder.mkdir()
     folder.chmod(0o777)
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o755)
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent.name.startswith(("test_", "pytest-", "popen-")):
+            parent.chmod(0o755)
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
 
