@@ -346,7 +346,7 @@ def says_log_out(anchor: str) -> bool:
     >>> says_log_out(" Log out "), says_log_out("How to log out")
     (True, False)
     """
-    return " ".join(anchor.casefold().split()).strip("»›→") in _LOGOUT_WORDS
+    return " ".join(anchor.casefold().split()).strip("»›→ ") in _LOGOUT_WORDS
 
 
 def first_user_field(fields: Mapping[str, str]) -> str | None:

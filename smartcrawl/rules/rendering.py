@@ -121,8 +121,9 @@ class PageRequestRules:
         """
         if kind not in DATA and kind not in (DOCUMENT, SCRIPT, WORKER):
             return OTHER_KIND
-        posts = method == "POST" and self.reads_by_post is not None and kind in DATA
-        if method != "GET" and not (posts and self.reads_by_post and self.reads_by_post(url)):
+        reads = self.reads_by_post
+        posts = method == "POST" and kind in DATA and reads is not None and reads(url)
+        if method != "GET" and not posts:
             return WRONG_METHOD
         if self.is_own(url):
             return ""
@@ -161,7 +162,7 @@ def missing_data(requests: Iterable[DataRequest], *, words: int) -> str:
     )
     if not found:
         return ""
-    (host, why), count = found.most_common(1)[0]
+    [((host, why), count)] = found.most_common(1)
     return f"{count} {'request' if count == 1 else 'requests'} to {host}: {why}"
 
 
@@ -176,11 +177,11 @@ class RequestCaps:
 
     rounds: int = 1  #: of polls: a page that is scrolled loads as often
     _all: int = 0
-    _by_template: dict[str, int] = field(default_factory=dict)
+    _by_template: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def refusal(self, url: str, body: str = "") -> str:
         """Count a request; return why it is one too many, or an empty string."""
-        key = f"{request_template(url)} {body}"
+        key = request_template(url), body
         count = self._by_template[key] = self._by_template.get(key, 0) + 1
         if count > MOST_POLLS * self.rounds:
             return POLLING

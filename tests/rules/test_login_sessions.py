@@ -244,3 +244,52 @@ def test_a_digest_covers_path_and_query(url, uri):
 )  # fmt: skip
 def test_the_best_challenge_is_met(lines, found):
     assert digest_challenge(lines) == found
+
+
+def test_an_escaped_quote_of_a_realm_is_sent_back_as_it_came():
+    challenge = digest_challenge(['Digest realm="the \\"docs\\"", nonce="8c"'])
+
+    assert challenge is not None
+    assert challenge.realm == 'the \\"docs\\"'
+    header = digest_authorization(challenge, "bot", "geheim", ("GET", "http://a.example/"), (1, ""))
+    assert 'realm="the \\"docs\\""' in header
+
+
+@pytest.mark.parametrize(
+    ("row", "cookie"),
+    [
+        ("a.example\tTRUE\t/\tTRUE\t0\tkey\t#8c", "key=#8c"),
+        ("a.example\t#\t/\tTRUE\t0\tkey\t8c", "key=8c"),
+        ("#HttpOnly_a.example\tTRUE\t/\tTRUE\t0\tkey\t8c", "key=8c"),
+    ],
+)
+def test_only_a_line_that_begins_with_a_hash_is_a_remark(row: str, cookie: str):
+    remark = "#.a.example\tTRUE\t/\tTRUE\t0\told\t1"
+
+    assert cookies_of_file(f"{remark}\n{row}\n", "a.example") == cookie
+    assert cookies_of_file(f"#\tTRUE\t/\tTRUE\t0\told\t1\n{row}\n", "#") == ""
+
+
+def test_the_path_of_a_bare_host_is_a_slash():
+    challenge = digest_challenge(['Digest realm="docs", nonce="8c"'])
+
+    assert challenge is not None
+    header = digest_authorization(challenge, "bot", "geheim", ("GET", "http://a.example"), (1, ""))
+    assert 'uri="/"' in header
+
+
+def test_a_challenge_without_the_value_of_its_nonce_is_none():
+    assert digest_challenge(['Digest realm="docs", nonce=']) is None
+
+
+def test_a_499_is_an_answer_of_the_proof_page():
+    assert judge_proof(499, shows=None) is Proof.ENDED
+
+
+def test_a_question_is_no_link_that_logs_out():
+    assert says_log_out("Log out »")
+    assert not says_log_out("Log out?")
+
+
+def test_a_field_that_begins_as_a_key_may_be_the_user():
+    assert first_user_field({"kennung": "A_KENNUNG"}) == "kennung"

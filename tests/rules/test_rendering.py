@@ -3,14 +3,17 @@
 import pytest
 
 from smartcrawl.rules.rendering import (
+    EMPTY,
     FEW_WORDS,
     FIRST_STEP,
+    MOST_BYTES,
     MOST_POLLS,
     MOST_REQUESTS,
     OTHER_KIND,
     OTHER_SITE,
     POLLING,
     STEP,
+    STREAMS,
     TOO_MANY,
     WRONG_METHOD,
     DataRequest,
@@ -260,3 +263,53 @@ def test_the_host_that_is_missed_most_is_named() -> None:
     found = missing_data([once, twice, twice], words=100)
     assert found == "2 requests to two: HTTP 500"
     assert missing_data([], words=0) == ""
+
+
+@pytest.mark.parametrize(
+    ("markup", "hosts"),
+    [
+        ('<script>import "https://a.test/x"</script>', {"a.test"}),
+        ('<script>var a="<script>";import "https://a.test/x"</script>', {"a.test"}),
+        ('<script>import "https://a.test/x";"<script>"</script>', {"a.test"}),
+        ('import "https://a.test/x"</script>', set()),
+        ('</script>import "https://a.test/x"</script>', set()),
+        ('<script>import x from "https://a.test/x y"</script>', set()),
+        ('<script>{"imports": {"a": "https://a.test/x"}}</script>', {"a.test"}),
+        ('<script>{"importsX": "https://a.test/x"}</script>', set()),
+        ('<script src="//[x"></script>', set()),
+    ],
+)
+def test_a_page_names_what_its_scripts_import(markup: str, hosts: set[str]) -> None:
+    assert named_script_hosts(markup) == hosts
+
+
+def test_an_address_that_is_none_is_of_no_data_host() -> None:
+    assert not PageRequestRules("a.test", data_hosts=("?",)).is_own("https://[/x")
+
+
+def test_a_body_is_a_part_of_a_poll() -> None:
+    caps = RequestCaps()
+    found = [caps.refusal("https://a.test/") for _ in range(MOST_POLLS)]
+    assert {*found} == {""}
+    assert caps.refusal("https://a.test/", "") == POLLING
+    assert caps.refusal("https://a.test/", "another") == ""
+
+
+def test_a_page_that_was_scrolled_is_still_for_as_long() -> None:
+    settling = Settling(10_000)
+    assert [settling.step(0) for _ in range(4)] == [FIRST_STEP, STEP, STEP, 0]
+    settling.again()
+    assert [settling.step(0), settling.step(0)] == [STEP, 0]
+
+
+def test_a_long_number_of_a_path_is_one() -> None:
+    assert request_template("https://a.test/123456789012/x") == "https://a.test/N/x"
+
+
+def test_what_users_read_and_browsers_call_things() -> None:
+    assert {"Stylesheet", "Image"} == EMPTY
+    assert {"EventSource", "WebSocket"} == STREAMS
+    assert MOST_BYTES == 67_108_864
+    assert (WRONG_METHOD, OTHER_KIND) == ("only GET is sent", "no text")
+    assert OTHER_SITE == "another site, not in data_hosts"
+    assert (POLLING, TOO_MANY) == ("too many of one kind", "too many requests")
