@@ -45,8 +45,10 @@ SEED = 47  #: of a sample
 
 #: Mutants that no test can notice, because the answer is the same for every input.
 EQUIVALENT = {
-    "rendering: '<(?:script\\\\b[^<>]*?\\\\bsrc|link\\\\b[^<>]*?\\\\bhref)\\\\s*=\\\\s*[\"\\']?\\\\s*((?:https?:)?//[^\\\\s\"\\'<>]+)'"
-    " -> '<(?:script\\\\b[^<>]*?\\\\bsrc|link\\\\b[^<>]*?\\\\bhref)\\\\s*=\\\\s*[\"\\']?\\\\s*((?:https?:)?//[^\\\\s\"\\'<>]+)?'": "an empty address has no host",
+    "rendering: '<(?:script\\\\b[^<>]*?\\\\bsrc|link\\\\b[^<>]*?\\\\bhref"
+    ")\\\\s*=\\\\s*[\"\\']?\\\\s*((?:https?:)?//[^\\\\s\"\\'<>]+)' -> '<(?:sc"
+    "ript\\\\b[^<>]*?\\\\bsrc|link\\\\b[^<>]*?\\\\bhref)\\\\s*=\\\\s*[\"\\']?\\\\"
+    "s*((?:https?:)?//[^\\\\s\"\\'<>]+)?'": "an empty address has no host",
     "login login_wait: 5 -> 6": "both are longer than the longest wait",
     "rendering Settling: 0 -> -1 (2)": "the second step sets it before it is read",
     "rendering Settling: 0 -> 1 (2)": "likewise",
