@@ -277,6 +277,7 @@ def test_the_host_that_is_missed_most_is_named() -> None:
         ('<script>{"imports": {"a": "https://a.test/x"}}</script>', {"a.test"}),
         ('<script>{"importsX": "https://a.test/x"}</script>', set()),
         ('<script src="//[x"></script>', set()),
+        ('<script src="https:///x"></script>', set()),
     ],
 )
 def test_a_page_names_what_its_scripts_import(markup: str, hosts: set[str]) -> None:
