@@ -21,6 +21,10 @@ REMEDIES = {
     "pin_failed": "it was added by hand; to drop it: {program} forget URL",
     "login": "no page was changed or removed for it; check the table [sources.NAME.auth] and its "
     "secrets, then crawl again (docs/howto/login.md)",
+    "render": "its pages stay as they are and pending; install a Chromium: script/setup browser, or"
+    " name one in RENDER_BROWSER (docs/howto/javascript.md)",
+    "data": "pages without their data are not stored, and stored ones stay; see data_hosts and the"
+    " robots.txt of that host (docs/howto/javascript.md)",
     "wall": "a login form came instead of pages; stored pages stay, and this run does not count "
     "towards removing unlinked pages",
     "unreachable": "the server or the network failed; run again later",
@@ -78,6 +82,8 @@ NOTES = {
     "login": "a login form came instead of the page; the stored content stays",
     "collapsed": "too many pages lost nearly all of their text, or several got the same text; the "
     "stored content stays until a third run in a row finds the same",
+    "rendering": "the page did not settle in the browser; the stored content stays",
+    "data_missing": "requests of the page for its data were not answered; the stored content stays",
     "unsigned": "an error at an address whose signature no page gave this time; the stored content "
     "stays",
     "other_version": "a 304 response named another version; the stored content stays, and the next"
