@@ -64,6 +64,8 @@ CUTS = [
     "sitemap_nesting: URL",
     "listing: PLACE (why)",
     "login: why",
+    "render: no browser",
+    "data: N requests to HOST: WHY",
     *(f"{trap}: N addresses" for trap in Trap),
 ]
 
