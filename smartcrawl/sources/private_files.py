@@ -163,7 +163,7 @@ def retry_busy_sharepoint_file(action: Callable[[], _T], wait: float = _WAIT) ->
     return action()
 
 
-_WRITING: Final = ".writing"  #: ending of a file that is being written
+WRITING: Final = ".writing"  #: ending of a file that is being written
 
 
 def write_sharepoint_source_file(
@@ -177,7 +177,7 @@ def write_sharepoint_source_file(
         OSError: it cannot be written.
     """
     remove_abandoned_sharepoint_files(path)
-    sibling = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_WRITING}")
+    sibling = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     mode = FILE if is_private_folder(path.parent) else READABLE_FILE
     try:
@@ -230,7 +230,7 @@ def remove_abandoned_sharepoint_files(path: Path, pattern: str | None = None) ->
 
     ``pattern``: of the names of further files; None: those of ``path`` alone.
     """
-    for left in path.parent.glob(f".{pattern or path.name}.*{_WRITING}"):
+    for left in path.parent.glob(f".{pattern or path.name}.*{WRITING}"):
         with suppress(OSError):  # another process writes it, or has just removed it
             opened = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:

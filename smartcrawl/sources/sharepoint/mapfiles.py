@@ -23,7 +23,12 @@ from typing import BinaryIO, Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from smartcrawl.model.library import LibraryItem
-from smartcrawl.sources.private_files import READABLE_FILE, retry_busy_sharepoint_file
+from smartcrawl.sources.private_files import (
+    READABLE_FILE,
+    WRITING,
+    remove_abandoned_sharepoint_files,
+    retry_busy_sharepoint_file,
+)
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import path_of_sharepoint_map, sharepoint_map_path
 
@@ -184,7 +189,6 @@ def sharepoint_map_microseconds(text: str) -> int | None:
 
 
 _UNIQUE_ID: Final = "sharepoint_unique_file_id"
-_WRITING: Final = ".writing"  #: ending of a map that is being written
 
 
 class SharepointMapRow(NamedTuple):
@@ -360,7 +364,7 @@ class MapFileWriter:
 
 def _file_with(path: Path, header: bytes) -> int:
     """Make a file with a header, which appears whole and locked; return it open for appending."""
-    first = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_WRITING}")
+    first = path.with_name(f"{path.name}.{secrets.token_hex(4)}{WRITING}")
     opened = os.open(
         first, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, READABLE_FILE
     )
@@ -387,8 +391,8 @@ def replaced_sharepoint_map(
     Raises:
         OSError: it cannot be written.
     """
-    _remove_abandoned(path)
-    sibling = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_WRITING}")
+    remove_abandoned_sharepoint_files(path)
+    sibling = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
     writer = MapFileWriter(sibling, row, every=every)
     try:
         with writer:
@@ -403,18 +407,6 @@ def replaced_sharepoint_map(
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _remove_abandoned(path: Path) -> None:
-    """Remove what killed processes left beside a map: no process has a lock on it."""
-    for left in path.parent.glob(f".{path.name}.*{_WRITING}"):
-        with suppress(OSError):  # another process writes it, or has just removed it
-            opened = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                left.unlink()
-            finally:
-                os.close(opened)
 
 
 # Reading
