@@ -13,7 +13,7 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.engine.current_run import is_crawler_stopping, stop_crawler, wake_engine
-from smartcrawl.engine.download.answers import OF_LOGIN, answer_of_scrapy_response
+from smartcrawl.engine.download.answers import OF_LOGIN, downloaded_answer
 from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.model.exceptions import RegistryError, RunHaltedError
 from smartcrawl.model.pages import VisitAttempt
@@ -62,12 +62,7 @@ class LoginDownloads:
             },
             dont_filter=True,
         )
-        engine = self._crawler.engine
-        assert engine is not None, "the crawl runs"
-        response = await engine.download_async(sent)
-        if response.request is None:
-            response.request = sent
-        return answer_of_scrapy_response(response)
+        return await downloaded_answer(self._crawler, sent)
 
 
 class LoginKeeper:
@@ -147,8 +142,6 @@ class LoginKeeper:
         elif error is not None and not isinstance(error, RunHaltedError):
             logger.error("the login could not be looked at: %s", error, exc_info=error)
         session = self._run.session
-        if session is not None and session.hurries:
-            self._begin()
-        elif session is not None and session.waits and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._wait, self._begin)
+        if session is not None and session.waits:
+            self._noted()
         wake_engine(self._crawler)

@@ -37,6 +37,21 @@ def answer_of_scrapy_response(response: Response) -> Answer:
     )
 
 
+async def downloaded_answer(crawler: Crawler, request: Request) -> Answer:
+    """Return the answer to a request that the downloader of a crawl sends beside its pages.
+
+    Raises:
+        RunHaltedError: the run ends by order.
+        Exception: there is no answer.
+    """
+    engine = crawler.engine
+    assert engine is not None, "the crawl runs"
+    response = await engine.download_async(request)
+    if response.request is None:
+        response.request = request
+    return answer_of_scrapy_response(response)
+
+
 def _cookie(request: Request) -> str:
     """Return the Cookie of a request, without that of a login."""
     own: str | None = request.meta.get(OWN_COOKIE)
@@ -63,9 +78,4 @@ class DownloaderProbe:
             meta={"download_slot": host_gate_slot(host), "dont_retry": True, AS_PAGE: True},
             dont_filter=True,
         )
-        engine = self._crawler.engine
-        assert engine is not None, "the crawl runs"
-        response = await engine.download_async(request)
-        if response.request is None:
-            response.request = request
-        return answer_of_scrapy_response(response)
+        return await downloaded_answer(self._crawler, request)
