@@ -93,10 +93,11 @@ class LoginSession:
         self._name = source.name
         self._logouts = [re2.compile(pattern) for pattern in self._auth.logout_patterns]
         self._static = self._static_credentials()
+        self._cookies: dict[str, str] = {}  #: of the operator's file, by host
         self._jar: tuple[Cookie, ...] = ()
         self._challenge: DigestChallenge | None = None  #: None: the server asked for no digest yet
         self._count = 0  #: of requests that met it
-        self._admitted = 1  #: answers that counted at once since it was given
+        self._is_fruitful = True  #: whether an answer counted since the last new challenge
         self._proof_page: str | None = None
         self._waiting: list[Visit] = []
         self._bytes = 0
@@ -178,7 +179,10 @@ class LoginSession:
         if "cookie" in self._secrets:
             return self._secrets["cookie"].reveal().removeprefix("Cookie:").strip()
         host = urlsplit(url).hostname or ""
-        return cookies_of_file(self._secrets["cookie_file"].reveal(), host)
+        if host not in self._cookies:
+            text = self._secrets["cookie_file"].reveal()
+            self._cookies[host] = cookies_of_file(text, host)
+        return self._cookies[host]
 
     # Answers
 
@@ -205,7 +209,7 @@ class LoginSession:
         shows = attempt.shows_login is True
         if not waits_for_proof(visit.outcome, shows=shows) and (shows or self.over is None):
             attempt.login = 0
-            self._admitted += 1
+            self._is_fruitful = True
             return True
         self._waiting.append(visit)
         self._bytes += len(visit.answer.body or b"")
@@ -255,9 +259,9 @@ class LoginSession:
                 older += [v for v in current if v.http_status == 401]
                 current = [v for v in current if v.http_status != 401]
                 self.number += 1
-                if not current and self._admitted == 0:
+                if not current and not self._is_fruitful:
                     self._end("its Digest challenges do not last for two requests")
-                self._admitted = 0
+                self._is_fruitful = False
             if proof is Proof.ENDED:
                 older, current = waiting, []
                 await self._begin_again(why)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -70,7 +69,7 @@ class LoginRows:
     def identify(self, identity: bytes | None) -> bool:
         """Note who asks; return whether that is another one, whose validators are dropped.
 
-        None: nobody logs in.
+        None: the source has no login.
         """
         row = self._row()
         before = None if row is None or row[0] is None else bytes(row[0])
@@ -108,12 +107,14 @@ class LoginRows:
 
     def held(self) -> None:
         """Note that the last attempt succeeded."""
-        self._write(lambda: self._connection.execute(_HELD, (LoginState.HELD, self._source)))
+        self._control.write(
+            lambda: self._connection.execute(_HELD, (LoginState.HELD, self._source))
+        )
 
     def undecided(self) -> None:
         """Note that the last attempt brought no answer."""
         row = (LoginState.UNDECIDED, self._source)
-        self._write(lambda: self._connection.execute(_UNDECIDED, row))
+        self._control.write(lambda: self._connection.execute(_UNDECIDED, row))
 
     def refused(self, why: str, configuration: bytes, now: int) -> RefusedLogin:
         """Note that the last attempt was refused, and until when there is no other one.
@@ -125,16 +126,13 @@ class LoginRows:
             before = row[1] if _mark(configuration, row[4]) == bytes(row[5]) else 0
         salt = secrets.token_bytes(16)
         values = (LoginState.REFUSED, before + 1, now, why, salt, _mark(configuration, salt))
-        self._write(lambda: self._connection.execute(_REFUSED, (*values, self._source)))
+        self._control.write(lambda: self._connection.execute(_REFUSED, (*values, self._source)))
         return RefusedLogin(why, now + login_wait(before + 1))
 
     def _row(self) -> Any:
         return self._connection.execute(_ROW, (self._source,)).fetchone()
 
-    def _write(self, work: Callable[[], Any]) -> Any:
-        return self._control.write(work)
-
 
 def _mark(configuration: bytes, salt: bytes) -> bytes:
-    """Return two bytes that tell one configuration from most others, and no secret to anybody."""
+    """Return two bytes that most other configurations do not have; no secret follows from them."""
     return hashlib.scrypt(configuration, salt=bytes(salt), n=2**14, r=8, p=1, dklen=_MARK)

@@ -1,7 +1,7 @@
 -- The logins of sources: who asks, and the attempts that were refused (ADR 146). No secret is here.
 CREATE TABLE login (
     source     TEXT PRIMARY KEY,                       -- source.name
-    identity   BLOB,                                   -- digest of kind, origins and user; NULL: nobody logs in
+    identity   BLOB,                                   -- digest of kind, origins and user; NULL: no login
     refusals   INTEGER NOT NULL DEFAULT 0,             -- in a row, of one configuration
     refused_at INTEGER,                                -- Unix seconds; NULL: the last attempt was not refused
     why        TEXT,
