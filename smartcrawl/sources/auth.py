@@ -63,7 +63,7 @@ def _origin(text: str) -> str:
     """
     parts = urlsplit(url := declared_web_address(text))
     if parts.path != "/" or parts.query:
-        raise ValueError(f"is {text!r}: it takes scheme and host alone: write {url_origin(url)}")
+        raise ValueError(f"is {text!r}: expected scheme and host alone: write {url_origin(url)}")
     return url_origin(url)
 
 
@@ -162,7 +162,7 @@ def declared_auth(where: str, table: object, folder: Path | None) -> SourceAuth:
     """
     where = f"{where.removesuffix(']')}.auth]"
     if not isinstance(table, dict):
-        raise ValueError(f"{where}: it takes a table; write its keys below a line {where}")
+        raise ValueError(f"{where}: expected a table; write its keys below a line {where}")
     kind = table.get("kind")
     if kind not in KINDS_OF_LOGIN:
         raise ValueError(f"{where} kind {_wrong_kind(kind)}")
@@ -214,7 +214,7 @@ def auth_problems(auth: SourceAuth, seeds: tuple[str, ...], where: str) -> list[
 
 
 def _wrong_kind(kind: object) -> str:
-    takes = f"it takes {', '.join(KINDS_OF_LOGIN[:-1])} or {KINDS_OF_LOGIN[-1]}"
+    takes = f"expected {', '.join(KINDS_OF_LOGIN[:-1])} or {KINDS_OF_LOGIN[-1]}"
     if kind is None:
         return f"is missing: {takes}"
     if isinstance(kind, str) and kind.lower() in _BOUND_TO_CONNECTIONS:

@@ -32,7 +32,7 @@ def declared(folder: Path, auth: str, seed: str = "https://a.example/x") -> Site
 @pytest.mark.parametrize(
     ("auth", "words"),
     [
-        ('user = "A"', "[sources.a.auth] kind is missing: it takes form, cookie, basic, bearer"),
+        ('user = "A"', "[sources.a.auth] kind is missing: expected form, cookie, basic, bearer"),
         ('kind = "oauth2_client"', "kind is 'oauth2_client', which this version does not know"),
         ('kind = "ntlm"', "such as cntlm or px, and crawl through it"),
         ('kind = "Negotiate"', "such as cntlm or px, and crawl through it"),
