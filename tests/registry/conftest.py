@@ -1,5 +1,5 @@
 """Tests of this folder run with both databases, as the contract says."""
 
-from tests.registry.contract import database, file, pytest_generate_tests
+from tests.registry.contract import begun, database, file, pytest_generate_tests
 
-__all__ = ["database", "file", "pytest_generate_tests"]
+__all__ = ["begun", "database", "file", "pytest_generate_tests"]

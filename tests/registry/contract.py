@@ -10,8 +10,10 @@ import pytest
 
 from smartcrawl.model.urls import Trackers
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.postgres import PostgresDatabase
-from tests.registry.build import Desk
+from smartcrawl.registry.database.sqlite import SqliteDatabase
+from tests.registry.build import Desk, begin_registry
 from tests.registry.spare import Spare
 
 #: Modules whose tests ask nothing of one database alone.
@@ -22,7 +24,7 @@ CONTRACT = (
     "test_registry_items", "test_registry_listed", "test_registry_orders", "test_registry_pages",
     "test_registry_purge", "test_registry_renamed", "test_registry_reports", "test_registry_runs",
     "test_registry_seed_names", "test_registry_sharing", "test_registry_status",
-    "test_registry_tombstones",
+    "test_registry_tombstones", "test_login_rows", "test_process_rows",
     "test_registry_views", "test_run_counts", "test_seed_fields", "test_file_items",
     "test_registry_equal_bytes", "test_registry_renamed_pins", "test_exported_pages",
     "test_mcp_registry", "test_tables_manual",
@@ -35,6 +37,16 @@ OF_VECTORS = ("test_vectors",)
 def file(tmp_path: Path) -> Path:
     """Where a registry may lie."""
     return tmp_path / "data" / "registry.db"
+
+
+@pytest.fixture
+def begun(database: str, file: Path) -> Iterator[tuple[Database, Connection]]:
+    """A registry with its schema, and a connection for writing."""
+    begin_registry(file)
+    place = (Desk.database or SqliteDatabase)(file)
+    connection = place.open()
+    yield place, connection
+    connection.close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,15 +1,8 @@
 """The login of a source in the registry: who asks, refusals, one attempt at a time (ADR 146)."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import Database, registry_database
+from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.runs.logins import LoginRows, RefusedLogin
-from tests.registry.build import begin_registry
-from tests.registry.spare import Spare
 
 NOW = 1_705_744_800
 HOUR = 3_600
@@ -18,28 +11,12 @@ ONE, OTHER = b"configuration with hunter2", b"another one"
 Place = tuple[Database, Connection]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    spare: Spare | None = None
-    url: Path | str = tmp_path / "registry.db"
-    if request.param == "postgres":
-        spare = request.getfixturevalue("spare_registries")
-        url = spare.take()
-    begin_registry(url)
-    database = registry_database(url)
-    connection = database.open()
-    yield database, connection
-    connection.close()
-    if spare is not None:
-        spare.put_back(str(url))
+def rows(begun: Place, run: int = 1) -> LoginRows:
+    return LoginRows(*begun, "docs", run)
 
 
-def rows(place: Place, run: int = 1) -> LoginRows:
-    return LoginRows(*place, "docs", run)
-
-
-def test_another_reader_is_noticed_once(place: Place):
-    mine = rows(place)
+def test_another_reader_is_noticed_once(begun: Place):
+    mine = rows(begun)
     assert not mine.identify(None)
     assert mine.identify(b"me")
     assert not mine.identify(b"me")
@@ -48,8 +25,8 @@ def test_another_reader_is_noticed_once(place: Place):
     assert not mine.identify(None)
 
 
-def test_one_worker_of_a_run_tries_at_a_time(place: Place):
-    mine, theirs, later = rows(place), rows(place), rows(place, 2)
+def test_one_worker_of_a_run_tries_at_a_time(begun: Place):
+    mine, theirs, later = rows(begun), rows(begun), rows(begun, 2)
     mine.identify(b"me")
     assert mine.begin(NOW)
     assert not theirs.begin(NOW + 119)
@@ -62,8 +39,8 @@ def test_one_worker_of_a_run_tries_at_a_time(place: Place):
     assert theirs.begin(NOW + 125)
 
 
-def test_a_refusal_counts_for_all_until_its_time_or_another_configuration(place: Place):
-    mine, theirs = rows(place), rows(place)
+def test_a_refusal_counts_for_all_until_its_time_or_another_configuration(begun: Place):
+    mine, theirs = rows(begun), rows(begun)
     mine.identify(b"me")
     assert mine.refusal(ONE, NOW) is None
     mine.begin(NOW)
@@ -78,11 +55,11 @@ def test_a_refusal_counts_for_all_until_its_time_or_another_configuration(place:
     assert mine.refusal(OTHER, NOW) is None
 
 
-def test_no_secret_is_stored(place: Place):
-    mine = rows(place)
+def test_no_secret_is_stored(begun: Place):
+    mine = rows(begun)
     mine.identify(b"me")
     mine.begin(NOW)
     mine.refused("refused", ONE, NOW)
-    (row,) = place[1].execute("SELECT mark, salt, why FROM login").fetchall()
+    (row,) = begun[1].execute("SELECT mark, salt, why FROM login").fetchall()
     assert len(bytes(row[0])) == 2
     assert b"hunter2" not in b"".join(map(bytes, row[:2])) + row[2].encode()

@@ -1,16 +1,11 @@
 """The table of started processes: what a server, another server, and the process itself change."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, ProcessRows, Started
-from tests.registry.build import begin_registry
-from tests.registry.spare import Spare
 
 NOW = 1_705_744_800
 CRAWL, LIBRARY, DUE = ProcessKind
@@ -18,19 +13,9 @@ OTHER = Process("elsewhere.example", 7, "boot-9")
 CHILD = Process("here.example", 8, "boot-10")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connection]:
-    spare: Spare | None = None
-    place: Path | str = tmp_path / "registry.db"
-    if request.param == "postgres":
-        spare = request.getfixturevalue("spare_registries")
-        place = spare.take()
-    begin_registry(place)
-    connection = registry_database(place).open()
-    yield connection
-    connection.close()
-    if spare is not None:
-        spare.put_back(str(place))
+@pytest.fixture
+def connection(begun: tuple[Database, Connection]) -> Connection:
+    return begun[1]
 
 
 def rows_of(connection: Connection, server: Process | None = None) -> ProcessRows:

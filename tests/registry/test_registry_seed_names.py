@@ -1,20 +1,16 @@
 """The names of seeds with their reaches."""
 
-from pathlib import Path
-
-from smartcrawl.registry.database.databases import DatabaseControl
-from smartcrawl.registry.database.sqlite import SqliteDatabase
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import Database, DatabaseControl
 from smartcrawl.registry.names import SeedNameRows
 from smartcrawl.rules.connections import SeedReach
-from tests.registry.build import Desk, begin_registry
 
 
-def test_the_first_reach_of_a_name_stays_unless_the_operator_permits_it(file: Path):
+def test_the_first_reach_of_a_name_stays_unless_the_operator_permits_it(
+    begun: tuple[Database, Connection],
+):
     """ATT-65: also where two workers learn at once."""
-    begin_registry(file)
-    database = (Desk.database or SqliteDatabase)(file)
-    connection = database.open()
-    rows = SeedNameRows(DatabaseControl(database, connection))
+    rows = SeedNameRows(DatabaseControl(*begun))
     names = ["a.example", "b.example", "c.example"]
     assert rows.reaches(names) == dict.fromkeys(names)
     assert rows.reaches([]) == {}
@@ -28,4 +24,3 @@ def test_the_first_reach_of_a_name_stays_unless_the_operator_permits_it(file: Pa
     rows.store("a.example", SeedReach.PUBLIC)
     rows.store("c.example", SeedReach.ANY)
     assert list(rows.reaches(names).values()) == [SeedReach.ANY, SeedReach.PRIVATE, SeedReach.ANY]
-    connection.close()
