@@ -300,7 +300,7 @@ class _Page:
         await self._expires()
 
     def _let_clock_go(self, milliseconds: int) -> None:
-        self._pipe.tell(
+        self._pipe.notify(
             "Emulation.setVirtualTimePolicy",
             self._session,
             policy="pauseIfNetworkFetchesPending",
@@ -326,7 +326,7 @@ class _Page:
     async def _read(self) -> None:
         """Read what the page shows."""
         found = self.rendering
-        self._pipe.tell("Emulation.setVirtualTimePolicy", self._session, policy="pause")
+        self._pipe.notify("Emulation.setVirtualTimePolicy", self._session, policy="pause")
         try:
             async with asyncio.timeout(_LATE_SECONDS if found.problem else _READ_SECONDS):
                 world = await self._pipe.send(
@@ -415,7 +415,7 @@ class _Page:
         """Let frames and workers begin; end whatever else a page opens before it has begun."""
         target, session = event["targetInfo"], event["sessionId"]
         if target["type"] not in ("iframe", "worker"):
-            self._pipe.tell("Target.closeTarget", targetId=target["targetId"])
+            self._pipe.notify("Target.closeTarget", targetId=target["targetId"])
             return
         self._listen(session)
         self._begin(self._admit(target["type"], session))
@@ -430,14 +430,14 @@ class _Page:
                                 waitForDebuggerOnStart=True, flatten=True),
                 return_exceptions=True,
             )  # fmt: skip
-        self._pipe.tell("Runtime.runIfWaitingForDebugger", session)
+        self._pipe.notify("Runtime.runIfWaitingForDebugger", session)
 
     def _dismiss(self, event: Mapping[str, Any], session: str) -> None:
         self._dialogs += 1
         if self._dialogs > _MOST_DIALOGS:
             self._fail("it opens dialogs on and on")
         leaves = event["type"] == "beforeunload"
-        self._pipe.tell("Page.handleJavaScriptDialog", session, accept=leaves)
+        self._pipe.notify("Page.handleJavaScriptDialog", session, accept=leaves)
 
     # Requests
 
@@ -520,7 +520,7 @@ class _Page:
         return answer
 
     def _refuse(self, event: Mapping[str, Any], session: str, reason: str) -> None:
-        self._pipe.tell(
+        self._pipe.notify(
             "Fetch.failRequest", session, requestId=event["requestId"], errorReason=reason
         )
 

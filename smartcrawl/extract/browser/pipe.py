@@ -51,7 +51,7 @@ class BrowserPipe(asyncio.Protocol):
         self._write(method, session, parameters, future)
         return await future
 
-    def tell(self, method: str, session: str = "", **parameters: Any) -> None:
+    def notify(self, method: str, session: str = "", **parameters: Any) -> None:
         """Send a command whose answer does not count."""
         if not self.ended.done():
             self._write(method, session, parameters, None)
