@@ -21,17 +21,17 @@ if HAS_LIMITS:
     import resource
 
 _FILES: Final = 3  #: descriptors: standard input, output and error, so that no other is opened
-_CLONE_NEWUSER: Final = 0x10000000
-_CLONE_NEWNET: Final = 0x40000000
-_PR_SET_PDEATHSIG: Final = 1
+CLONE_NEWUSER: Final = 0x10000000
+CLONE_NEWNET: Final = 0x40000000
+PR_SET_PDEATHSIG: Final = 1
 _PR_SET_SECCOMP: Final = 22
-_PR_SET_NO_NEW_PRIVS: Final = 38
+PR_SET_NO_NEW_PRIVS: Final = 38
 _SECCOMP_MODE_FILTER: Final = 2
 
 # Instructions of a filter (seccomp(2)), and offsets in its view of a call.
-_LOAD, _EQUALS, _RETURN = 0x20, 0x15, 0x06
-_NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
-_ALLOW: Final = 0x7FFF0000
+LOAD, EQUALS, RETURN = 0x20, 0x15, 0x06
+_NUMBER, _ARCHITECTURE, ARGUMENT = 0, 4, 16
+ALLOW: Final = 0x7FFF0000
 _REFUSE: Final = 0x00050001  #: the call fails with EPERM
 _KILL: Final = 0x80000000
 
@@ -115,11 +115,15 @@ def _isolate() -> bool:
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     # A user namespace gives the right to a network namespace; containers often forbid it.
-    alone: bool = libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a new namespace resets it
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+    alone: bool = libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a new namespace resets it
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return alone
     return _filter(libc) or alone
+
+
+#: An instruction, how many to leave out if it holds and if not, and its value.
+FilterLine = tuple[int, int, int, int]
 
 
 class _Instruction(ctypes.Structure):
@@ -140,22 +144,34 @@ def _filter(libc: ctypes.CDLL) -> bool:
     if platform.machine() not in _MACHINES or sys.maxsize < 2**32:
         return False
     column, machine = _MACHINES[platform.machine()]
-    lines = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUALS, 1, 0, machine), (_RETURN, 0, 0, _KILL)]
-    lines.append((_LOAD, 0, 0, _NUMBER))
+    lines = call_number_of(machine)
     for numbers in _CALLS.values():
-        lines += [(_EQUALS, 0, 1, numbers[column]), (_RETURN, 0, 0, _ALLOW)]
+        lines += [(EQUALS, 0, 1, numbers[column]), (RETURN, 0, 0, ALLOW)]
     for numbers, own in ((_PRLIMIT, 0), (_TGKILL, os.getpid())):
         lines += [
-            (_EQUALS, 0, 3, numbers[column]),
-            (_LOAD, 0, 0, _ARGUMENT),
-            (_EQUALS, 0, 1, own),
-            (_RETURN, 0, 0, _ALLOW),
+            (EQUALS, 0, 3, numbers[column]),
+            (LOAD, 0, 0, ARGUMENT),
+            (EQUALS, 0, 1, own),
+            (RETURN, 0, 0, ALLOW),
         ]
-    lines.append((_RETURN, 0, 0, _REFUSE))
+    lines.append((RETURN, 0, 0, _REFUSE))
     return install_call_filter(libc, lines)
 
 
-def install_call_filter(libc: ctypes.CDLL, lines: Sequence[tuple[int, int, int, int]]) -> bool:
+def call_number_of(machine: int) -> list[FilterLine]:
+    """Return the lines that load the number of a call, and end a process of another machine.
+
+    ``machine``: the kernel's name of it; numbers mean other calls on others.
+    """
+    return [
+        (LOAD, 0, 0, _ARCHITECTURE),
+        (EQUALS, 1, 0, machine),
+        (RETURN, 0, 0, _KILL),
+        (LOAD, 0, 0, _NUMBER),
+    ]
+
+
+def install_call_filter(libc: ctypes.CDLL, lines: Sequence[FilterLine]) -> bool:
     """Have the kernel judge each system call by the lines of a filter; return whether it does.
 
     The process must have given up new rights before. The filter holds for its children, too.

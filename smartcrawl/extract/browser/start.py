@@ -14,7 +14,21 @@ import signal
 import sys
 from typing import Final
 
-from smartcrawl.extract.confine import HAS_LIMITS, install_call_filter
+from smartcrawl.extract.confine import (
+    ALLOW,
+    ARGUMENT,
+    CLONE_NEWNET,
+    CLONE_NEWUSER,
+    EQUALS,
+    HAS_LIMITS,
+    LOAD,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    RETURN,
+    FilterLine,
+    call_number_of,
+    install_call_filter,
+)
 
 if HAS_LIMITS:
     import fcntl
@@ -25,24 +39,15 @@ NO_SANDBOX: Final = 72  #: exit status: the browser could not confine the proces
 SANDBOX: Final = "sandbox"
 _UNPRIVILEGED: Final = 65534  #: user and group without rights, as Linux knows them
 _PIPES: Final = (3, 4)  #: descriptors of Chromium's pipes
-_CLONE_NEWUSER: Final = 0x10000000
-_CLONE_NEWNET: Final = 0x40000000
-_PR_SET_PDEATHSIG: Final = 1
-_PR_SET_NO_NEW_PRIVS: Final = 38
 
-# Instructions of a filter (seccomp(2)), and offsets in its view of a call.
-_LOAD, _AND, _EQUALS, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
-_ALLOW: Final = 0x7FFF0000
+# Further instructions of a filter (seccomp(2)), and the offset of a call's second argument.
+_AND, _AT_LEAST, _SECOND_ARGUMENT = 0x54, 0x35, 24
 _REFUSE: Final = 0x0005000D  #: the call fails with EACCES
-_KILL: Final = 0x80000000
 _X32: Final = 0x40000000  #: first number of x32, the other set of calls of x86-64
 _AF_UNIX: Final = 1
 _TYPE: Final = 0xF  #: bits of the type of a socket
-_CONNECTED: Final = (
-    1,
-    5,
-)  #: types that reach nobody without connect(): SOCK_STREAM, SOCK_SEQPACKET
+#: SOCK_STREAM and SOCK_SEQPACKET, which send nothing before connect(), which is refused.
+_CONNECTED: Final = (1, 5)
 
 # fmt: off
 #: The kernel's name of a machine, its socket(), and calls that are refused whatever they ask:
@@ -54,7 +59,7 @@ _MACHINES: Final = {
 # fmt: on
 
 
-def browser_call_filter(machine: str) -> list[tuple[int, int, int, int]] | None:
+def browser_call_filter(machine: str) -> list[FilterLine] | None:
     """Return the filter of the calls of a browser, None where the machine is not known.
 
     It may make sockets of the machine itself for its own processes, and connect none: neither to
@@ -63,16 +68,15 @@ def browser_call_filter(machine: str) -> list[tuple[int, int, int, int]] | None:
     if machine not in _MACHINES:
         return None
     name, socket, refused = _MACHINES[machine]
-    lines = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUALS, 1, 0, name), (_RETURN, 0, 0, _KILL)]
-    lines += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE)]
+    lines = [*call_number_of(name), (_AT_LEAST, 0, 1, _X32), (RETURN, 0, 0, _REFUSE)]
     for number in refused:
-        lines += [(_EQUALS, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
-    lines += [(_EQUALS, 1, 0, socket), (_RETURN, 0, 0, _ALLOW)]
-    lines += [(_LOAD, 0, 0, _FIRST), (_EQUALS, 1, 0, _AF_UNIX), (_RETURN, 0, 0, _REFUSE)]
-    lines += [(_LOAD, 0, 0, _SECOND), (_AND, 0, 0, _TYPE)]
+        lines += [(EQUALS, 0, 1, number), (RETURN, 0, 0, _REFUSE)]
+    lines += [(EQUALS, 1, 0, socket), (RETURN, 0, 0, ALLOW)]
+    lines += [(LOAD, 0, 0, ARGUMENT), (EQUALS, 1, 0, _AF_UNIX), (RETURN, 0, 0, _REFUSE)]
+    lines += [(LOAD, 0, 0, _SECOND_ARGUMENT), (_AND, 0, 0, _TYPE)]
     for kind in _CONNECTED:
-        lines += [(_EQUALS, 0, 1, kind), (_RETURN, 0, 0, _ALLOW)]
-    return [*lines, (_RETURN, 0, 0, _REFUSE)]
+        lines += [(EQUALS, 0, 1, kind), (RETURN, 0, 0, ALLOW)]
+    return [*lines, (RETURN, 0, 0, _REFUSE)]
 
 
 def confine_browser(machine: str) -> bool:
@@ -82,7 +86,7 @@ def confine_browser(machine: str) -> bool:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     lines = browser_call_filter(machine)
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return False
     if lines is not None and sys.maxsize >= 2**32 and install_call_filter(libc, lines):
         return True
@@ -92,8 +96,8 @@ def confine_browser(machine: str) -> bool:
 def _leave_network(libc: ctypes.CDLL) -> bool:
     user, group = os.geteuid(), os.getegid()
     if user == 0:
-        return bool(libc.unshare(_CLONE_NEWNET) == 0)
-    if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
+        return bool(libc.unshare(CLONE_NEWNET) == 0)
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         return False
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"),
                        ("gid_map", f"{group} {group} 1")):  # fmt: skip
@@ -119,7 +123,7 @@ def _has_user_namespaces() -> bool:
     """Whether the browser can make the name spaces that confine the processes of its pages."""
     child = os.fork()
     if child == 0:
-        os._exit(ctypes.CDLL(None).unshare(_CLONE_NEWUSER) != 0)
+        os._exit(ctypes.CDLL(None).unshare(CLONE_NEWUSER) != 0)
     return os.waitpid(child, 0)[1] == 0
 
 
@@ -130,7 +134,7 @@ def become_browser(parent: str, sandbox: str, read: str, write: str, *command: s
     if not confined:
         return UNCONFINED
     _drop_root()
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # another user resets it
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # another user resets it
     if os.getppid() != int(parent):
         return 1  # it ended meanwhile
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
