@@ -19,6 +19,7 @@ from smartcrawl.rules.rendering import (
     DATA,
     DOCUMENT,
     EMPTY,
+    FIRST_STEP,
     MOST_BYTES,
     OTHER_KIND,
     STREAMS,
@@ -244,13 +245,19 @@ class _Page:
         send = self._pipe.send
         return [
             send("Fetch.enable", session, patterns=[{"urlPattern": "*"}]),
-            send("Target.setAutoAttach", session, autoAttach=True, waitForDebuggerOnStart=True,
-                 flatten=True),
+            self._attach_to_all(session),
             send("Page.enable", session),
             send("Network.enable", session, maxTotalBufferSize=0, maxResourceBufferSize=0),
             send("Network.setBypassServiceWorker", session, bypass=True),
             send("Page.addScriptToEvaluateOnNewDocument", session, source=_BEFORE),
         ]  # fmt: skip
+
+    async def _attach_to_all(self, session: str) -> dict[str, Any]:
+        """Have what a page, frame or worker opens wait until it is admitted or ended."""
+        return await self._pipe.send(
+            "Target.setAutoAttach", session, autoAttach=True, waitForDebuggerOnStart=True,
+            flatten=True,
+        )  # fmt: skip
 
     async def _navigate(self) -> None:
         answer = await self._pipe.send("Page.navigate", self._session, url=self._order.url)
@@ -404,7 +411,7 @@ class _Page:
                     )
                     if not self._is_shown:
                         self._is_shown = True
-                        self._let_clock_go(Settling(0).step(0))
+                        self._let_clock_go(FIRST_STEP)
             case "Page.navigatedWithinDocument" if session == self._session:
                 if event["frameId"] == self._target:
                     self.rendering.url = event["url"]
@@ -421,15 +428,12 @@ class _Page:
         self._begin(self._admit(target["type"], session))
 
     async def _admit(self, kind: str, session: str) -> None:
-        if kind == "iframe":
-            await asyncio.gather(*self._commands(session), return_exceptions=True)
-        else:
-            await asyncio.gather(
-                self._pipe.send("Network.enable", session),
-                self._pipe.send("Target.setAutoAttach", session, autoAttach=True,
-                                waitForDebuggerOnStart=True, flatten=True),
-                return_exceptions=True,
-            )  # fmt: skip
+        commands = (
+            self._commands(session)
+            if kind == "iframe"
+            else [self._pipe.send("Network.enable", session), self._attach_to_all(session)]
+        )
+        await asyncio.gather(*commands, return_exceptions=True)
         self._pipe.notify("Runtime.runIfWaitingForDebugger", session)
 
     def _dismiss(self, event: Mapping[str, Any], session: str) -> None:
@@ -550,8 +554,7 @@ def _kind(kind: str, headers: Mapping[str, str]) -> str:
 def _permission(headers: Mapping[str, str]) -> BrowserAnswer:
     """Return the permission for a request to another origin; what that answers still counts."""
     about = [
-        ("Access-Control-Allow-Origin", headers.get("Origin", "*")),
-        ("Access-Control-Allow-Credentials", "true"),
+        *_for_its_origin(headers),
         ("Access-Control-Allow-Methods", headers[_PREFLIGHT]),
         ("Access-Control-Allow-Headers", headers.get("Access-Control-Request-Headers", "")),
     ]
@@ -560,8 +563,15 @@ def _permission(headers: Mapping[str, str]) -> BrowserAnswer:
 
 def _empty(kind: str, headers: Mapping[str, str]) -> BrowserAnswer:
     """Return an answer that changes no text, as a page of any origin may read it."""
-    origin = headers.get("Origin", "*")
-    about = [("Access-Control-Allow-Origin", origin), ("Access-Control-Allow-Credentials", "true")]
+    about = _for_its_origin(headers)
     if kind == "Image":
         return BrowserAnswer(200, [("Content-Type", "image/gif"), *about], _GIF)
     return BrowserAnswer(200, [("Content-Type", "text/css"), *about], b"")
+
+
+def _for_its_origin(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the headers by which the origin of a request may read its answer."""
+    return [
+        ("Access-Control-Allow-Origin", headers.get("Origin", "*")),
+        ("Access-Control-Allow-Credentials", "true"),
+    ]
