@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
 _PROC: Final = Path("/proc")
 _BOOT: Final = _PROC / "sys" / "kernel" / "random" / "boot_id"
-_STATE, _START = 0, 19  #: fields of /proc/PID/stat after the name of the program
+_STATE, _PARENT, _START = 0, 1, 19  #: fields of /proc/PID/stat after the name of the program
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,34 @@ def exit_status_signal(exit_status: int) -> str:
         return f"signal {-exit_status}"
 
 
+def descendants_of(pid: int) -> list[int]:
+    """Return the processes that a process started, and those that they started."""
+    children: dict[int, list[int]] = {}
+    for name in filter(str.isdigit, os.listdir(_PROC)):
+        with suppress(OSError, IndexError):  # it ended meanwhile
+            children.setdefault(int(_fields_of(name)[_PARENT]), []).append(int(name))
+    found, rest = [], [pid]
+    while rest:
+        below = children.get(rest.pop(), [])
+        found += below
+        rest += below
+    return found
+
+
 def _start_of(pid: int) -> str | None:
     """Return when a process started; None if none has the number."""
     try:
         boot = _BOOT.read_text("ascii").strip()
-        line = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
+        fields = _fields_of(pid)
     except OSError:
         return None
-    fields = line.rpartition(")")[2].split()  # the name before it may contain spaces and brackets
     return None if fields[_STATE] in ("Z", "X") else f"{boot}-{fields[_START]}"
+
+
+def _fields_of(pid: int | str) -> list[str]:
+    """Return what /proc/PID/stat has after the name, which may contain spaces and brackets.
+
+    Raises:
+        OSError: no process has the number.
+    """
+    return (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()

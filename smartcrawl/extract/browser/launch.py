@@ -18,6 +18,7 @@ from typing import Final
 from smartcrawl.extract.browser.pipe import BrowserError, BrowserPipe, CommandError
 from smartcrawl.extract.browser.start import NO_SANDBOX, SANDBOX, UNCONFINED, browser_owner
 from smartcrawl.extract.confine import HAS_LIMITS
+from smartcrawl.model.processes import descendants_of
 
 if HAS_LIMITS:
     import fcntl
@@ -218,23 +219,6 @@ class Browser:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def descendants_of(pid: int) -> list[int]:
-    """Return the processes that a process started, and those that they started."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                stat = Path(f"/proc/{name}/stat").read_text(errors="replace")
-                parent = int(stat.rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(name))
-    found, rest = [], [pid]
-    while rest:
-        below = children.get(rest.pop(), [])
-        found += below
-        rest += below
-    return found
 
 
 def _private_memory(pid: int) -> int:

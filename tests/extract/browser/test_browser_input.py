@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from smartcrawl.extract.browser.launch import descendants_of
 from smartcrawl.extract.browser.page import MAX_ELEMENTS
+from smartcrawl.model.processes import descendants_of
 from tests.extract.browser.shown import HOST, Shown, Site, html, shown_browser, text
 
 

@@ -16,11 +16,12 @@ from smartcrawl.extract.browser.launch import (
     Browser,
     BrowserFolder,
     BrowserOptions,
-    descendants_of,
     find_browser,
 )
 from smartcrawl.extract.browser.pipe import BrowserError
 from smartcrawl.extract.browser.start import browser_call_filter
+from smartcrawl.model.processes import Process, descendants_of
+from tests.extract.browser.shown import Shown
 
 ALLOW, EACCES, KILL = 0x7FFF0000, 0x0005000D, 0x80000000
 ROOT = Path(__file__).resolve().parents[3]
@@ -227,8 +228,8 @@ def test_folders_of_ended_processes_are_removed(temporary: Path) -> None:
 
 @on_linux
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root drops it")
-def test_root_becomes_nobody(shown: object, program: str) -> None:
-    pid = shown.browser.pid  # type: ignore[attr-defined]
+def test_root_becomes_nobody(shown: Shown, program: str) -> None:
+    pid = shown.browser.pid
     for each in (pid, *descendants_of(pid)):
         status = Path(f"/proc/{each}/status").read_text()
         assert "Uid:\t65534\t65534\t65534\t65534" in status
@@ -268,24 +269,17 @@ def test_a_killed_crawler_leaves_no_process_and_its_folder_goes_next(
     assert crawler.stdout is not None
     pid = int(crawler.stdout.readline())
     time.sleep(1)
-    began = [pid, *descendants_of(pid)]
+    began = [Process.of(each) for each in (pid, *descendants_of(pid))]
     crawler.send_signal(signal.SIGKILL)
     crawler.wait()
     crawler.stdout.close()
     until = time.monotonic() + 20
-    while any(map(_runs, began)) and time.monotonic() < until:
+    while any(map(Process.is_alive, began)) and time.monotonic() < until:
         time.sleep(0.05)
-    assert [each for each in began if _runs(each)] == []
+    assert [each for each in began if each.is_alive()] == []
     assert len(list(temporary.iterdir())) == 1
     BrowserFolder().remove()
     assert list(temporary.iterdir()) == []
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
 
 
 @on_linux
