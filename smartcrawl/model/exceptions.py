@@ -243,20 +243,20 @@ class CertificateError(SmartcrawlError):
     """The TLS certificate of a server is refused: expired, of another name, of unknown issuer."""
 
 
-class RobotsUnknownError(SmartcrawlError):
+class FaultError(SmartcrawlError):
+    """A page has no answer that can be read, for a reason with an extended status of its own."""
+
+    def __init__(self, message: str, fault: int) -> None:
+        super().__init__(message)
+        self.fault = fault  #: extended status (rules.model.Fault)
+
+
+class RobotsUnknownError(FaultError):
     """The robots.txt of a host could not be fetched, so none of its pages is requested."""
 
-    def __init__(self, message: str, fault: int) -> None:
-        super().__init__(message)
-        self.fault = fault  #: extended status (rules.model.Fault)
 
-
-class RenderingError(SmartcrawlError):
+class RenderingError(FaultError):
     """A page was answered, and could not be rendered."""
-
-    def __init__(self, message: str, fault: int) -> None:
-        super().__init__(message)
-        self.fault = fault  #: extended status (rules.model.Fault)
 
 
 class GivenUpError(SmartcrawlError):

@@ -26,9 +26,8 @@ from smartcrawl.model.exceptions import (
     AddressRefusedError,
     CertificateError,
     ChangedWhileReadError,
+    FaultError,
     HostDownError,
-    RenderingError,
-    RobotsUnknownError,
     StoreAwayError,
 )
 from smartcrawl.model.urls import url_endpoint
@@ -73,7 +72,7 @@ def download_fault(error: BaseException, url: str) -> tuple[Fault, str]:
 
     The message has at most 1,024 characters.
     """
-    if isinstance(error, RobotsUnknownError | RenderingError):
+    if isinstance(error, FaultError):
         return Fault(error.fault), str(error)[:1024]
     if isinstance(error, HostDownError):
         return Fault.HOST_DOWN, str(error)[:1024]
