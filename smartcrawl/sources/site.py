@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from smartcrawl.model.urls import (
     unsigned_url,
@@ -29,13 +22,11 @@ from smartcrawl.sources.fields import (
     Domains,
     Limit,
     Patterns,
-    Selectors,
+    Selector,
     SiteExtent,
 )
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.scope import SiteScope
-
-_SELECTORS: Final = TypeAdapter[tuple[str, ...]](Selectors)
 
 
 class SiteSource(Source):
@@ -56,7 +47,7 @@ class SiteSource(Source):
     stale: str | None = None  #: the start that the registry still has of one that is open
     ways: tuple[str, ...] = ()  #: request URLs by which its seed led to ``start``
     render: Literal["no", "always"] = "no"  #: whether a browser shows its pages first
-    render_wait_for: str = ""  #: CSS: an element to wait for
+    render_wait_for: Selector = ""  #: CSS: an element to wait for
     render_scroll: Limit = 0  #: times that a page is scrolled to its end
     render_seconds: Annotated[int, Field(ge=1, le=300)] = 10  #: of a page, without its requests
     data_hosts: Domains = ()  #: other hosts whose data its pages may ask
@@ -66,16 +57,6 @@ class SiteSource(Source):
     @classmethod
     def _once(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(urls))
-
-    @field_validator("render_wait_for")
-    @classmethod
-    def _selects(cls, selector: str) -> str:
-        """Check a selector as those of ``keep_selectors`` are."""
-        try:
-            _SELECTORS.validate_python([selector])
-        except ValidationError as error:
-            raise ValueError(str(error.errors()[0]["ctx"]["error"])) from error
-        return selector
 
     @model_validator(mode="after")
     def _holds_its_seeds(self) -> Self:
@@ -92,7 +73,7 @@ class SiteSource(Source):
             )
         if self.extent in (Extent.PAGES, Extent.BELOW) and not self.seeds:
             raise ValueError(f'are missing: scope = "{self.extent}" is about seeds; give one')
-        if self.auth is not None and self.render != "no":
+        if self.has_login and self.is_rendered:
             raise ValueError(
                 "have auth and render beside them: pages behind a login are not rendered yet; leave"
                 " one of the two out"
