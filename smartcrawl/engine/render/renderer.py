@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 from urllib.parse import urldefrag, urlsplit
 
@@ -35,8 +36,8 @@ from smartcrawl.model.exceptions import (
     RunHaltedError,
 )
 from smartcrawl.model.pages import VisitAttempt
-from smartcrawl.model.render_options import RenderOptions
-from smartcrawl.model.urls import url_host_key
+from smartcrawl.model.settings_table import setting_value
+from smartcrawl.model.urls import url_endpoint, url_host_key
 from smartcrawl.rules.absence import LIKE_200
 from smartcrawl.rules.model import Fault
 from smartcrawl.rules.rendering import (
@@ -82,8 +83,7 @@ class PageRenderer:
         self._browser: Browser | None = None
         self._missing: BrowserError | None = None  #: why there is no browser in this run
         self._starting = asyncio.Lock()
-        self._options = RenderOptions.of(crawler.settings)
-        self._turns = asyncio.Semaphore(self._options.pages)
+        self._turns = asyncio.Semaphore(setting_value(crawler.settings, "RENDER_PAGES"))
         self._shared = SharedAnswers()
         self._posts = tuple(map(compile_scope_pattern, source.data_posts))
 
@@ -104,7 +104,7 @@ class PageRenderer:
             RenderingError: it could not be rendered; the stored page stays.
         """
         rules = PageRequestRules(
-            urlsplit(response.url).hostname or "", self._source.data_hosts, self._reads_by_post
+            url_endpoint(response.url)[0], self._source.data_hosts, self._reads_by_post
         )
         async with self._turns:
             found = await self._render(response, rules)
@@ -165,15 +165,8 @@ class PageRenderer:
                 await self._browser.close()
                 self._browser = None
             if self._browser is None and self._missing is None:
-                options = self._options
                 try:
-                    self._browser = await Browser.start(
-                        BrowserOptions(
-                            find_browser(options.program),
-                            options.memory,
-                            sandbox=options.sandbox,
-                        )
-                    )
+                    self._browser = await Browser.start(self._browser_options())
                 except BrowserError as error:
                     self._missing = error
                     logger.warning("no page is rendered in this run: %s", error)
@@ -181,6 +174,19 @@ class PageRenderer:
                 self._run.incomplete(NO_BROWSER)
                 raise _RenderingError(f"{NO_BROWSER} ({self._missing})", Fault.NO_BROWSER)
             return self._browser
+
+    def _browser_options(self) -> BrowserOptions:
+        """Return how the settings have the browser started.
+
+        Raises:
+            BrowserError: there is none.
+        """
+        value_of = partial(setting_value, self._crawler.settings)
+        return BrowserOptions(
+            find_browser(value_of("RENDER_BROWSER")),
+            value_of("RENDER_MEMORY_MB"),
+            sandbox=value_of("RENDER_SANDBOX") == "on",
+        )
 
     async def close(self) -> None:
         """End the browser."""
