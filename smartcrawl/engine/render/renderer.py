@@ -202,17 +202,12 @@ def _with_markup(request: Request, response: Response, markup: str, leads_to: st
     headers["Content-Type"] = "text/html; charset=utf-8"
     if leads_to:
         headers["Refresh"] = f"0; url={leads_to}"
-    return HtmlResponse(
-        response.url,
-        status=response.status,
+    return response.replace(
+        cls=HtmlResponse,
         headers=headers,
         body=markup.encode("utf-8", "replace"),
         encoding="utf-8",
-        flags=response.flags,
         request=request,
-        certificate=response.certificate,
-        ip_address=response.ip_address,
-        protocol=response.protocol,
     )
 
 
