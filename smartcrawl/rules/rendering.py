@@ -59,8 +59,8 @@ def is_same_site(host: str, other: str) -> bool:
 def named_script_hosts(markup: str) -> frozenset[str]:
     """Return the hosts of the scripts that the markup of a page names itself.
 
-    That are scripts and preloaded ones by their address, and modules that its inline scripts
-    import.
+    It names them by the address of an element, such as one that preloads, or where an inline
+    script imports a module.
     """
     found = {*_SCRIPT_TAG.findall(markup)}
     for text in _inline_scripts(markup):
@@ -107,10 +107,11 @@ class DataRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageRequestRules:
-    """What the requests of a page may be."""
+    """Which requests a page may make."""
 
     host: str  #: of the page
-    data_hosts: Collection[str] = ()  #: with a port: on that port alone
+    #: Other hosts that it may ask; an entry without a port allows all ports of its host.
+    data_hosts: Collection[str] = ()
     reads_by_post: Callable[[str], bool] | None = None  #: addresses that POST reads (data_posts)
     foreign_scripts: bool = True  #: those that the page names, from any host
 
@@ -175,7 +176,7 @@ def _is_missing(request: DataRequest) -> bool:
 class RequestCaps:
     """The number of requests that one page may make."""
 
-    rounds: int = 1  #: of polls: a page that is scrolled loads as often
+    rounds: int = 1  #: times that it may load its data: one, and one for each scroll
     _all: int = 0
     _by_template: dict[tuple[str, str], int] = field(default_factory=dict)
 
