@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from browser import put_browser
-from installer import Installer, SetupError, reason_of, room, say
+from installer import Installer, SetupError, last_line, reason_of, room, say
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
@@ -197,10 +197,10 @@ def _compile() -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False)  # fmt: skip
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise SetupError(
-            f"the packages are installed, but do not load: {reason}; remove .venv and call it"
-            f" again, or name another Python: PYTHON=/path/to/python3 script/setup; {room(VENV)}"
+            f"the packages are installed, but do not load: {last_line(done.stderr)}; remove .venv"
+            " and call it again, or name another Python: PYTHON=/path/to/python3 script/setup;"
+            f" {room(VENV)}"
         )
 
 

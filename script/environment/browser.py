@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from installer import SetupError, say
+from installer import SetupError, last_line, say
 
 PACKAGE = "chromium-headless-shell"
 #: Names by which smartcrawl finds one (smartcrawl/extract/browser/launch.py).
@@ -43,5 +43,4 @@ def _run(command: Sequence[str], *, check: bool = True) -> None:
     done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False)  # fmt: skip
     if check and done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise SetupError(f"{' '.join(command)} failed: {last}; {_BY_NAME}")
+        raise SetupError(f"{' '.join(command)} failed: {last_line(done.stderr)}; {_BY_NAME}")

@@ -106,6 +106,11 @@ def reason_of(output: str, folder: Path) -> str:
     return f"the packages could not be installed, for the reason above; {room(folder)}"
 
 
+def last_line(output: str) -> str:
+    """Return the last line that a program wrote, which names its failure."""
+    return (output.strip().splitlines() or ["no reason given"])[-1]
+
+
 def words_of(output: str) -> list[str]:
     """Return the lines of an installer's output that name the failure, shortened."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
