@@ -135,13 +135,8 @@ def attacked(shown: Shown, pages: Mapping[str, Given]) -> None:
 
 
 def staying(scripts: Mapping[str, str]) -> dict[str, Given]:
-    tried = "".join(f"try {{ {script} }} catch (e) {{ }}\n" for script in scripts.values())
     worker = "fetch('http://%s/worker'); new WebSocket('ws://%s/worker')"
-    scoped = f"<script>(() => {{ {tried} }})()</script>"
-    if len(scripts) > 1:
-        scoped = "".join(
-            f"<script>(() => {{ {script} }})()</script>" for script in scripts.values()
-        )
+    scoped = "".join(f"<script>(() => {{ {script} }})()</script>" for script in scripts.values())
     return {"/": html(f"<p>here</p>{scoped}"), "/worker.js": worker}
 
 
