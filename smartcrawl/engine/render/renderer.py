@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
-from urllib.parse import urldefrag, urlsplit
+from urllib.parse import urldefrag
 
 from scrapy import Request
 from scrapy.core.downloader import Downloader
@@ -112,9 +112,7 @@ class PageRenderer:
             raise _RenderingError(f"the page is not rendered: {found.problem}", Fault.RENDERING)
         words = markup_words(found.html)
         data = [
-            DataRequest(
-                urlsplit(made.url).netloc, made.status, made.refused, rules.is_own(made.url)
-            )
+            DataRequest(url_host_key(made.url), made.status, made.refused, rules.is_own(made.url))
             for made in found.requests
             if made.kind != DOCUMENT
         ]
@@ -265,6 +263,7 @@ class PageAnswers:
         engine = self._crawler.engine
         assert engine is not None, "the crawl runs"
         url = urldefrag(asked.url).url
+        host = url_host_key(url)
         request = Request(
             url,
             method=asked.method,
@@ -274,7 +273,7 @@ class PageAnswers:
             dont_filter=True,
             meta={
                 "handle_httpstatus_all": True,
-                Downloader.DOWNLOAD_SLOT: host_gate_slot(url_host_key(url)),
+                Downloader.DOWNLOAD_SLOT: host_gate_slot(host),
             },
         )
         try:
@@ -282,7 +281,7 @@ class PageAnswers:
         except RunHaltedError:
             raise
         except RobotsDisallowedError:
-            return BrowserRefusal(f"robots.txt of {urlsplit(url).netloc} forbids it")
+            return BrowserRefusal(f"robots.txt of {host} forbids it")
         except Exception as error:  # without an answer the page goes on without it
             if is_own_code_error(error, url):
                 raise
