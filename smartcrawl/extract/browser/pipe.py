@@ -30,7 +30,7 @@ class BrowserPipe(asyncio.Protocol):
         self._reader: asyncio.BaseTransport | None = None
         self._begun = bytearray()  #: of a message, up to here
         self._count = 0
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]] | None] = {}
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._listeners: dict[str, Event] = {}
 
     async def open(self, read: int, write: int) -> None:
@@ -48,29 +48,24 @@ class BrowserPipe(asyncio.Protocol):
             BrowserError: the browser has ended.
         """
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._write(method, session, parameters, future)
+        self._waiting[self._write(method, session, parameters)] = future
         return await future
 
     def notify(self, method: str, session: str = "", **parameters: Any) -> None:
         """Send a command whose answer does not count."""
         if not self.ended.done():
-            self._write(method, session, parameters, None)
+            self._write(method, session, parameters)
 
-    def _write(
-        self,
-        method: str,
-        session: str,
-        parameters: Mapping[str, Any],
-        future: asyncio.Future[dict[str, Any]] | None,
-    ) -> None:
+    def _write(self, method: str, session: str, parameters: Mapping[str, Any]) -> int:
+        """Write a command, and return its number."""
         if self.ended.done() or self._writer is None:
             raise BrowserError("the browser has ended")
         self._count += 1
         message = {"id": self._count, "method": method, "params": parameters}
         if session:
             message["sessionId"] = session
-        self._waiting[self._count] = future
         self._writer.write(json.dumps(message).encode() + _END)
+        return self._count
 
     def listen(self, session: str, event: Event) -> None:
         """Have the events of a session handled."""
@@ -110,7 +105,7 @@ class BrowserPipe(asyncio.Protocol):
         if not self.ended.done():
             self.ended.set_result(None)
         for future in self._waiting.values():
-            if future is not None and not future.done():
+            if not future.done():
                 future.set_exception(BrowserError("the browser has ended"))
         self._waiting.clear()
 
