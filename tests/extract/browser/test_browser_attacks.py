@@ -196,12 +196,11 @@ for record in (record_dns, record_local):
 threading.Thread(
     target=lambda: socket.getaddrinfo("control.example", 80), daemon=True
 ).start()
-while not got:
+while not any(isinstance(each, bytes) for each in got):
     pass
 socket.socket(socket.AF_UNIX).connect("/run/systemd/resolve/io.systemd.Resolve")
-while len(got) < 2:
+while not any(isinstance(each, tuple) for each in got):
     pass
-count = sum(b"control" in name for name in got if isinstance(name, bytes))
 body = '<link rel=dns-prefetch href="//hint.example"><script>new WebSocket("ws://socket.example/");'
 body += 'fetch("http://fetched.example/");new Image().src="http://image.example/"</script>'
 got.clear()
