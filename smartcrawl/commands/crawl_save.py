@@ -22,6 +22,7 @@ from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.fields import NAME, NAME_RULE
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.github.source import GithubSource
+from smartcrawl.sources.scope import compile_scope_pattern
 from smartcrawl.sources.site import SiteSource
 from smartcrawl.terminal.changed_settings import add_source_to_settings_file
 
@@ -98,9 +99,10 @@ def source_table(source: Source, max_pages: int = 0) -> dict[str, Any]:
         found["sitemaps"] = list(source.sitemaps)
     if source.extent is not Extent.HOST:
         found["scope"] = str(source.extent)
-    patterns = list(keys.get("url_patterns", ()))
-    if patterns and not any(re.search(one, seed) for one in patterns for seed in found["seeds"]):
-        keys["url_patterns"] = [*patterns, *(f"^{re.escape(seed)}$" for seed in found["seeds"])]
+    seeds, patterns = found.get("seeds", []), list(keys.get("url_patterns", ()))
+    wanted = [compile_scope_pattern(pattern) for pattern in patterns]
+    if patterns and not any(one.search(seed) for one in wanted for seed in seeds):
+        keys["url_patterns"] = [*patterns, *(f"^{re.escape(seed)}$" for seed in seeds)]
     return {**found, **keys}
 
 

@@ -59,6 +59,17 @@ def site(path: str, scope: str = "below", **fields: object) -> SiteSource:
             },
         ),
         (
+            source_with_keys(site("/", "host", start=f"{HOST}/"), {"url_patterns": [r"/\pL+\z"]}),
+            {"seeds": [f"{HOST}/"], "url_patterns": [r"/\pL+\z", r"^https://docs\.example\.com/$"]},
+        ),
+        (
+            source_with_keys(
+                SiteSource(name="docs.example.com", sitemaps=(f"{HOST}/map.xml",), ad_hoc=True),
+                {"url_patterns": ["/api/"]},
+            ),
+            {"sitemaps": [f"{HOST}/map.xml"], "url_patterns": ["/api/"]},
+        ),
+        (
             source_with_keys(ad_hoc_files_source("/srv/notes"), {"include": ["*.md"]}),
             {"kind": "files", "root": "/srv/notes", "include": ["*.md"]},
         ),
