@@ -97,11 +97,10 @@ class DelayControl(AutoThrottle):
         self._response_downloaded(response, request, self.crawler.spider)
 
     def _response_downloaded(self, response: Response, request: Request, spider: Any) -> None:
-        """Adjust the delay of a host, and tell the gate, which tells other workers."""
+        """Adjust the delay of a host; the gate stores it, for all workers of a shared run."""
         super()._response_downloaded(response, request, spider)
-        name: str = request.meta.get(Downloader.DOWNLOAD_SLOT, "")
-        slot = self.crawler.engine.downloader.slots.get(name)
-        if slot is None:
+        name, slot = self._get_slot(request, spider)
+        if name is None or slot is None:
             return
         if self._least:
             slot.delay = max(slot.delay, self._least.get(name, 0))
