@@ -43,7 +43,7 @@ class SiteSource(Source):
     ca_file: AuthoritiesFile | None = None  #: None: by CA_FILE
     auth: SourceAuth | None = None  #: the login of its pages; None: they need none
     start: str | None = None  #: of an ad-hoc source: the page or folder that its extent is of
-    by_default: bool = False  #: a new address, for which nobody chose how far it reaches
+    by_default: bool = False  #: a new address, for which the operator chose no extent
     stale: str | None = None  #: the start that the registry still has of one that is open
     ways: tuple[str, ...] = ()  #: request URLs by which its seed led to ``start``
     render: Literal["no", "always"] = "no"  #: whether a browser shows its pages first
@@ -185,7 +185,7 @@ class SiteSource(Source):
             extent = default_extent(url_path(self.seeds[0]), folder, lists=lists)
         start = url
         if extent is Extent.BELOW:
-            start = url[: url.index("/", url.index("/") + 2)] + folder
+            start = url_origin(url) + folder
         update = {
             "extent": extent,
             "start": start,
