@@ -230,14 +230,17 @@ class SiteScope:
         _, dot, extension = rest.partition("?")[0].rpartition(".")
         if dot and extension.lower() in self.skipped_extensions:
             return f"files of type .{extension.lower()} are skipped"
-        is_way = known in self.ways
-        if self._wanted and not (is_way or any(one.search(known) for one in self._wanted)):
+        if self._wanted and known not in self.ways and not self._is_wanted(known):
             return "none of url_patterns matches it"
         return "one of excluded_patterns matches it" if self.excludes(known) else None
 
     def excludes(self, url: str) -> bool:
         """Whether one of ``excluded_patterns`` matches a request URL."""
         return any(pattern.search(url) for pattern in self._excluded)
+
+    def _is_wanted(self, url: str) -> bool:
+        """Whether one of ``url_patterns`` matches a request URL."""
+        return any(pattern.search(url) for pattern in self._wanted)
 
     def _is_below(self, url: str, rest: str) -> bool:
         """Whether a request URL, ``rest`` of which follows its host, is in one of the folders."""
