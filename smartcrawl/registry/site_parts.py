@@ -129,10 +129,7 @@ def chosen_keys_of(source: Source) -> dict[str, Any]:
     chosen = source.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude=set(_NOT_CHOSEN)
     )
-    request = dict(source.request.given)
-    if "headers" in request:
-        request["headers"] = dict(request["headers"])
-    return chosen | request
+    return {**chosen, **source.request.table}
 
 
 def decide_part_row(connection: Connection, number: int, part: SourcePart) -> StoredPart:

@@ -39,8 +39,7 @@ def chosen_keys(arguments: Mapping[str, Any], kind: str) -> dict[str, Any]:
                 if argument.repeats
                 else SourceRequest.of_words({key: given} if given else {})
             )
-            value = request.given.get(key)
-            found[key] = dict(value) if argument.repeats and value else value
+            found[key] = request.table.get(key)
         elif argument.repeats:
             found[key] = lines
         else:
@@ -72,8 +71,6 @@ def source_with_keys(source: _Made, keys: Mapping[str, Any]) -> _Made:
     made, problems = declared_source_problems(type(source), {**values, **rest}, labels)
     if made is None:
         raise SourceError("\n".join(problems))
-    request = {**source.request.given, **own}
-    if "headers" in request:
-        request["headers"] = dict(request["headers"] or {})
+    request = {**source.request.table, **own}
     given = {key: value for key, value in request.items() if value not in (None, "", {})}
     return made.model_copy(update={"request": SourceRequest.declared(given)})

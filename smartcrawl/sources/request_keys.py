@@ -178,12 +178,21 @@ class SourceRequest:
         return {name: value for name, value in asdict(self).items() if value not in (None, (), "")}
 
     @property
+    def table(self) -> Mapping[str, Any]:
+        """The keys that are set, as ``declared`` takes them.
+
+        >>> SourceRequest(headers=(("X-Team", "docs"),)).table
+        {'headers': {'X-Team': 'docs'}}
+        """
+        return {**self.given, "headers": dict(self.headers)} if self.headers else self.given
+
+    @property
     def settings(self) -> Mapping[str, Any]:
         """The settings that the keys take the place of, with their values."""
         return {
             setting: value
             for name, value in self.given.items()
-            if name in REQUEST_KEYS and (setting := REQUEST_KEYS[name].setting) is not None
+            if (setting := REQUEST_KEYS[name].setting) is not None
         }
 
 
