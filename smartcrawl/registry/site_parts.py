@@ -72,7 +72,7 @@ class StoredPart(NamedTuple):
             ways=self.ways,
             ad_hoc=True,
         )
-        return source_with_keys(source, self.chosen) if self.chosen else source
+        return source_with_keys(source, self.chosen)
 
 
 def _part(row: Any) -> StoredPart:

@@ -219,17 +219,18 @@ def reported_source_today(
         return declared[name]
     if has_wrong_table(declared, name):
         return None
+    part = stored_part_row(connection, name)
+    if part is None:
+        return None
     root = last_root_row(connection, name)
     if root is not None:
         kind = connection.execute(_KIND, (name,)).get
         of_root = ad_hoc_repository_source if kind == GITHUB.name else ad_hoc_files_source
-        listed = stored_part_row(connection, name)
-        return source_with_keys(of_root(root), {} if listed is None else listed.chosen)
+        return source_with_keys(of_root(root), part.chosen)
     starts = last_start_rows(connection, name)
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
-    part = stored_part_row(connection, name)
-    if part is None or not starts:
+    if not starts:
         return None
     source = part.source(seeds, sitemaps)
     return source.decided(seeds[0], (), ()) if source.is_open else source

@@ -59,6 +59,8 @@ def source_with_keys(source: _Made, keys: Mapping[str, Any]) -> _Made:
     Raises:
         SourceError: a value is wrong; with the argument that gave it.
     """
+    if not keys:
+        return source
     own = {key: value for key, value in keys.items() if key in REQUEST_KEYS}
     rest = {key: value for key, value in keys.items() if key not in REQUEST_KEYS}
     values = {key: getattr(source, key) for key in source.model_fields_set if key != "request"}
