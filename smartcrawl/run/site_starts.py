@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -138,8 +138,7 @@ def _known(connection: Connection, given: SiteSource, wanted: WantedPart) -> Sit
     if held is not None and (held.is_start(url) or has_stored_pages(connection, held.name)):
         stored = given if held.declared else held.source(given.seeds, given.sitemaps)
         return _changed(connection, stored, wanted)
-    others = [part for part in parts if not part.declared and _is_decided(part)]
-    others = [part for part in others if has_stored_pages(connection, part.name)]
+    others = _settled(connection, parts)
     name = host
     if any(part.name == host for part in others):
         words = _WORDS.sub("-", url_path(url))[:_LONGEST].strip("-")
@@ -147,9 +146,7 @@ def _known(connection: Connection, given: SiteSource, wanted: WantedPart) -> Sit
     stale = next((part.start for part in parts if part.name == name), None)
     source = _new(given.model_copy(update={"name": name}), wanted, stale)
     source = source_with_keys(source, wanted.keys)
-    for other in others:
-        if other.name != name:
-            _check_apart(source, other)
+    _check_apart_from(source, others)
     return source
 
 
@@ -159,11 +156,24 @@ def check_decided_apart(connection: Connection, source: SiteSource) -> None:
     Raises:
         SourceError: with the remedy.
     """
-    for part in stored_part_rows(connection):
-        if part.name == source.name or part.declared or not _is_decided(part):
-            continue
-        if has_stored_pages(connection, part.name):
-            _check_apart(source, part)
+    _check_apart_from(source, _settled(connection, stored_part_rows(connection)))
+
+
+def _settled(connection: Connection, parts: Iterable[StoredPart]) -> list[StoredPart]:
+    """Return the sites of addresses whose part of a host is decided, and which have pages."""
+    decided = [part for part in parts if not part.declared and _is_decided(part)]
+    return [part for part in decided if has_stored_pages(connection, part.name)]
+
+
+def _check_apart_from(source: SiteSource, others: Iterable[StoredPart]) -> None:
+    """Refuse a new source that would share addresses with another one of these.
+
+    Raises:
+        SourceError: with the remedy.
+    """
+    for other in others:
+        if other.name != source.name:
+            _check_apart(source, other)
 
 
 def _is_decided(part: StoredPart) -> bool:
