@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from typing import Final
 
 from smartcrawl.model.exceptions import SourceError
@@ -9,9 +10,7 @@ from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.databases import Database
 
 _IS_THERE: Final = "SELECT 1 FROM source WHERE name = ?"
-_NAME: Final = """
-UPDATE source SET name = ?, declared = ? WHERE name = ?
-"""
+_NAME: Final = "UPDATE source SET name = ?, declared = ? WHERE name = ?"
 #: What waits for a source by its name; orders for the next run of another name would be lost.
 _WAITING: Final = tuple(
     f"UPDATE {table} SET source = ? WHERE source = ?"
@@ -38,18 +37,11 @@ def name_source_row(
         RunHeldError: a process crawls it.
         SourceError: another source has that name.
     """
-    with database.translated("write"):
-        leases = [database.take(name, since) for name in (old, new)]
-        try:
-            connection = database.open()
-            try:
-                with transaction(connection):
-                    check_new_source_name(connection, new)
-                    connection.execute(_NAME, (new, declared, old))
-                    for statement in _WAITING:
-                        connection.execute(statement, (new, old))
-            finally:
-                connection.close()
-        finally:
-            for lease in leases:
-                lease.release()
+    with database.translated("write"), ExitStack() as taken:
+        for name in (old, new):
+            taken.callback(database.take(name, since).release)
+        with closing(database.open()) as connection, transaction(connection):
+            check_new_source_name(connection, new)
+            connection.execute(_NAME, (new, declared, old))
+            for statement in _WAITING:
+                connection.execute(statement, (new, old))

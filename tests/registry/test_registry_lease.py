@@ -12,6 +12,8 @@ import pytest
 
 from smartcrawl.model.exceptions import RegistryError, RunHeldError
 from smartcrawl.registry.database.lease import FileLease
+from smartcrawl.registry.database.sqlite import SqliteDatabase
+from smartcrawl.registry.naming import name_source_row
 
 ROOT = Path(__file__).resolve().parents[2]
 SINCE = "2025-06-15T15:06:40+00:00"
@@ -148,3 +150,14 @@ def test_a_name_longer_than_that_of_a_file_has_a_lease_of_its_own(tmp_path: Path
     with FileLease.take(tmp_path, some, "T"), FileLease.take(tmp_path, other, "T"):
         assert FileLease.is_held(tmp_path, first)  # as repairs take it
         assert FileLease.is_held(tmp_path, second)
+
+
+def test_a_name_that_is_taken_leaves_the_source_free(tmp_path: Path):
+    database = SqliteDatabase(tmp_path / "registry.db")
+    database.open().close()
+    lease = database.take("manual", SINCE)
+    with pytest.raises(RunHeldError):
+        name_source_row(database, "docs", "manual", SINCE)
+
+    database.take("docs", SINCE).release()
+    lease.release()
