@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
@@ -89,6 +89,7 @@ class Command(ScrapyCrawl):
     _left_out: Sequence[str] = ()  #: declared sources that are not crawled, because they are wrong
     given_settings: Sequence[str] = ()  #: those of -s, before they are checked
     feed_help = "export the items of your own spider; site and files refuse it"
+    takes_addresses: ClassVar[bool] = True  #: whether it crawls sources that were not crawled yet
 
     def long_desc(self) -> str:
         """Return the help text of the command."""
@@ -125,8 +126,7 @@ class Command(ScrapyCrawl):
             help="json: one object on standard output for each page that was visited or removed,"
             " and the closing table on standard error; none: no progress (default: line)",
         )
-
-        if type(self) is Command:  # not of those that crawl what is known
+        if self.takes_addresses:
             parser.add_argument("--save", metavar="NAME", help=SAVE_HELP)
             parser.add_argument("--dry-run", action="store_true", help=DRY_HELP)
 

@@ -41,6 +41,7 @@ class Command(CrawlCommand):
     """Visit the pages that are due, and follow the stored links of the others."""
 
     feed_help = SUPPRESS  # it has no items to export
+    takes_addresses = False
 
     def syntax(self) -> str:
         """Return its usage."""

@@ -135,6 +135,7 @@ class Command(CrawlCommand):
     """Bring the files of a domain's libraries up to date, step by step."""
 
     feed_help = SUPPRESS  # it has no items to export
+    takes_addresses = False
     first_words: ClassVar[Sequence[str]] = (*ACTIONS, *OTHERS)  #: completed in the shells
 
     def syntax(self) -> str:
