@@ -310,8 +310,8 @@ def outcome_as_last_time(
 ) -> Outcome | None:
     """Return the outcome of a visit of a page that answers as it did last time.
 
-    A stored page is confirmed where nothing says that its last visit failed. None: nothing is
-    known of the answer, so that a visit would show what is there.
+    A stored page is confirmed where nothing says that its last visit failed. None: the registry has
+    no answer of the page, so only a visit can show what its server sends.
 
     >>> outcome_as_last_time(Standing.HELD, Status.INDEXED, Word.NEW, 200).value
     'not_modified'

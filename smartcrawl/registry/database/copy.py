@@ -101,8 +101,8 @@ def copied_source(
 ) -> Iterator[CopiedDatabase]:
     """Yield a copy of what the next run of a source reads; ``no``: source.no, 0 if it is new.
 
-    ``copied`` is called with the number of records after each table. Whoever opened all of the
-    copy's connections calls ``hide``.
+    ``copied`` is called with the number of records after each table. The rehearsal calls ``hide``
+    once it has opened all its connections to the copy.
 
     Raises:
         RegistryError: there is no room for it.
