@@ -24,6 +24,7 @@ from smartcrawl.reports.today import (
     reported_runs,
     reported_source_today,
 )
+from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.forecast import Finding, forecast_ways
 from smartcrawl.rules.model import RemovalRule
 from smartcrawl.rules.seal import DEPTH_LEFT, NO_PAGES, NOT_DUE
@@ -31,6 +32,7 @@ from smartcrawl.run.orders import run_depth_limits
 from smartcrawl.run.rehearsal import Rehearsed, rehearse_run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
+from smartcrawl.sources.scope import Scope
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 #: Keys of each source's plan.
@@ -101,6 +103,32 @@ def plan_reports(
     return found
 
 
+def _why_skipped(
+    source: Source, entry: ReportedRecord, found: Rehearsed, limits: DepthLimits, scope: Scope
+) -> str:
+    """Return why a run does not ask for a page, or does not read a listed file.
+
+    ``limits`` and ``scope``: those of the source, made once for all its pages.
+    """
+    no = entry.no
+    if no in found.refused:
+        return found.refused[no]
+    if no in found.confirmed:
+        return "unchanged"
+    if no in found.waiting:
+        is_cut = any(reason.startswith(_LIMIT) for reason in found.reasons)
+        return "the run ends before it" if is_cut else "not due yet"
+    if limits.excludes(entry.depth) or not scope.allows(entry.url):
+        return "out of scope"
+    if source.lists(entry.url):
+        return "not in the listing"
+    if limits.leaves_out(entry.depth):
+        return f"deeper than DEPTH_LIMIT={limits.ordered} of this run"
+    if no in found.behind:
+        return "robots.txt disallows the pages that link to it"
+    return "no page links to it"
+
+
 def _pages(entries: Mapping[int, ReportedRecord]) -> int:
     return sum(entry.standing > 0 for entry in entries.values())
 
@@ -148,8 +176,9 @@ class _Plan:
 
     def of_run(self, source: Source, found: Rehearsed) -> dict[str, Any]:
         """Return the plan of a source from the rehearsal of its run."""
+        limits, scope = run_depth_limits(source, self.options), source.scope
         skips = {
-            no: self._why_skipped(source, entry, found)
+            no: _why_skipped(source, entry, found, limits, scope)
             for no, entry in found.records.items()
             if no not in found.asked
         }
@@ -218,27 +247,6 @@ class _Plan:
         ways = forecast_ways(facts, options.policy, remove_excluded=remove)
         way = next((str(way) for way in ways if way.rule is rule), "1 run")
         return {"url": entry.url, "rule": rule.word, "when": f"after {way}"}
-
-    def _why_skipped(self, source: Source, entry: ReportedRecord, found: Rehearsed) -> str:
-        """Return why a run does not ask for a page, or does not read a listed file."""
-        no, limits = entry.no, run_depth_limits(source, self.options)
-        is_listed = source.lists(entry.url)
-        if no in found.refused:
-            return found.refused[no]
-        if no in found.confirmed:
-            return "unchanged"
-        if no in found.waiting:
-            is_cut = any(reason.startswith(_LIMIT) for reason in found.reasons)
-            return "the run ends before it" if is_cut else "not due yet"
-        if limits.excludes(entry.depth) or not source.scope.allows(entry.url):
-            return "out of scope"
-        if is_listed:
-            return "not in the listing"
-        if limits.leaves_out(entry.depth):
-            return f"deeper than DEPTH_LIMIT={limits.ordered} of this run"
-        if no in found.behind:
-            return "robots.txt disallows the pages that link to it"
-        return "no page links to it"
 
     def _note(self, source: Source, found: Rehearsed) -> str | None:
         """Return why the run would be incomplete; None if it would not be, or only saw a slice."""
