@@ -34,7 +34,7 @@ from smartcrawl.rules.extent import EXTENTS, Extent
 from smartcrawl.sources.base import Source, ad_hoc_source_name, belongs_to_source
 from smartcrawl.sources.chosen import chosen_keys, source_with_keys
 from smartcrawl.sources.kinds import SITE
-from smartcrawl.sources.scope import share_addresses
+from smartcrawl.sources.scope import Scope, share_addresses
 from smartcrawl.sources.site import SiteSource
 
 _WORDS: Final = re.compile(r"[^A-Za-z0-9]+")
@@ -220,16 +220,19 @@ def _check_kept(connection: Connection, before: Source, source: Source, wanted: 
     Raises:
         SourceError: with their number.
     """
-    if wanted.accepts or (
-        before.scope == source.scope and source.max_depth in (0, before.max_depth)
-    ):
+    was, becomes = before.scope, source.scope
+    if wanted.accepts or (was == becomes and source.max_depth in (0, before.max_depth)):
         return
     pages = stored_page_depths(connection, source.name)
 
-    def has(one: Source, page: str, depth: int) -> bool:
-        return one.scope.allows(page) and not 0 < one.max_depth < depth
+    def has(scope: Scope, most: int, page: str, depth: int) -> bool:
+        return scope.allows(page) and not 0 < most < depth
 
-    out = [page for page in pages if has(before, *page) and not has(source, *page)]
+    out = [
+        page
+        for page in pages
+        if has(was, before.max_depth, *page) and not has(becomes, source.max_depth, *page)
+    ]
     if out:
         given = "" if wanted.extent is None else f"{program_argument('scope', wanted.extent)} "
         nouns = report_noun(len(pages), "stored page")
