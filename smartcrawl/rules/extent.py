@@ -52,6 +52,15 @@ def is_below_folder(folder: str, path: str) -> bool:
     return path.startswith(folder) or path == folder[:-1]
 
 
+def is_extent_open(extent: Extent | None, start: str | None) -> bool:
+    """Whether the first answer of its seed decides how far a site of an address reaches.
+
+    ``extent``: None where none was chosen. ``start``: the page or folder of an extent that is
+    decided.
+    """
+    return start is None and extent in (None, Extent.PAGES, Extent.BELOW)
+
+
 def default_extent(given: str, folder: str, *, lists: bool) -> Extent:
     """Return the extent of a new address for which none was chosen.
 

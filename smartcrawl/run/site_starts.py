@@ -30,7 +30,7 @@ from smartcrawl.registry.site_parts import (
 )
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.connections import bare_connection_host, literal_connection_address
-from smartcrawl.rules.extent import EXTENTS, Extent
+from smartcrawl.rules.extent import EXTENTS, Extent, is_extent_open
 from smartcrawl.sources.base import Source, ad_hoc_source_name, belongs_to_source
 from smartcrawl.sources.chosen import chosen_keys, source_with_keys
 from smartcrawl.sources.kinds import SITE
@@ -177,8 +177,7 @@ def _check_apart_from(source: SiteSource, others: Iterable[StoredPart]) -> None:
 
 
 def _is_decided(part: StoredPart) -> bool:
-    open_ones = (None, Extent.PAGES, Extent.BELOW)
-    return part.start is not None or part.extent not in open_ones
+    return not is_extent_open(part.extent, part.start)
 
 
 def _stored_source(part: StoredPart) -> SiteSource:

@@ -14,7 +14,13 @@ from smartcrawl.model.urls import (
     url_origin,
     url_path,
 )
-from smartcrawl.rules.extent import Extent, default_extent, is_below_folder, seed_folder
+from smartcrawl.rules.extent import (
+    Extent,
+    default_extent,
+    is_below_folder,
+    is_extent_open,
+    seed_folder,
+)
 from smartcrawl.sources.auth import SourceAuth
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import (
@@ -106,12 +112,7 @@ class SiteSource(Source):
     @property
     def is_open(self) -> bool:
         """Whether the first answer of its seed decides how far it reaches (ADR 144)."""
-        return (
-            self.ad_hoc
-            and self.start is None
-            and self.extent in (None, Extent.PAGES, Extent.BELOW)
-            and bool(self.seeds)
-        )
+        return self.ad_hoc and bool(self.seeds) and is_extent_open(self.extent, self.start)
 
     @property
     def is_rendered(self) -> bool:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from smartcrawl.rules.extent import EXTENTS, Extent, default_extent, is_below_folder, seed_folder
+from smartcrawl.rules.extent import (
+    EXTENTS,
+    Extent,
+    default_extent,
+    is_below_folder,
+    is_extent_open,
+    seed_folder,
+)
 from tests.rules.manual import table
 
 TITLE = "The part of a host that an address stands for"
@@ -74,3 +81,18 @@ def test_an_ending_at_the_root_is_a_file_of_the_host():
     assert seed_folder("/index.html") == "/"
     assert seed_folder("/v2.1", ["/v2.1/a"]) == "/v2.1/"
     assert seed_folder("/guide.d/intro") == "/guide.d/"
+
+
+@pytest.mark.parametrize(
+    ("extent", "is_open"),
+    [
+        (None, True),
+        (Extent.PAGES, True),
+        (Extent.BELOW, True),
+        (Extent.HOST, False),
+        (Extent.DOMAIN, False),
+    ],
+)
+def test_an_extent_below_a_host_is_open_until_it_has_a_start(extent, is_open):
+    assert is_extent_open(extent, None) is is_open
+    assert not is_extent_open(extent, "https://docs.example.com/a")
