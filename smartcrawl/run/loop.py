@@ -36,7 +36,7 @@ class RunLoop(ABC):
     async def to_the_end(self) -> None:
         """Take the whole run; its result, or its failure, is in it afterwards."""
         run = self._run
-        self._reading = reading = Reading(
+        reading = Reading(
             run,
             is_soft_404=self._is_soft_404,
             scope_moved=lambda: None,
