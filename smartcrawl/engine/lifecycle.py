@@ -284,7 +284,7 @@ class RunLifecycle:
             raise DontCloseSpider
         engine = self._crawler.engine
         steps = run.ending.steps(self._edits.step, self._ask_late_spellings)
-        for step in (self._begin_batch, *steps, None):
+        for step in (run.begin_batch, *steps, None):
             scheduler = engine.scheduler
             request = scheduler.next_request() if scheduler is not None else None
             if request is not None:
@@ -307,12 +307,6 @@ class RunLifecycle:
             except (RegistryError, SinkError) as error:
                 run.failure = error
                 return
-
-    def _begin_batch(self, now: int) -> None:
-        """Request the items of a library again that failed, now that all others are done."""
-        run = self._run
-        if run.library is not None and run.listed is not None:
-            run.listed.take_again(run.library.retries.begin_next())
 
     def _ask_late_spellings(self, now: int) -> None:
         """Ask the spellings that were met after the visits of their addresses had failed."""

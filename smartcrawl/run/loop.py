@@ -70,7 +70,7 @@ class RunLoop(ABC):
         found = True
         while found and run.failure is None:
             found = False
-            for step in (self._begin_batch, *run.ending.steps(*steps)):
+            for step in (run.begin_batch, *run.ending.steps(*steps)):
                 with run.registry.database.translated("read"):
                     step(self._now)
                 while (edit := run.collapses.take()) is not None:
@@ -126,9 +126,6 @@ class RunLoop(ABC):
     def _late_spellings(self, now: int) -> list[Page]:
         """Return the pages to ask again, each at another spelling."""
         return self._run.ending.late_spellings(now)
-
-    def _begin_batch(self, now: int) -> None:  # noqa: B027  # most sources have none
-        """Take up again what failed, where a source has batches."""
 
     async def _waits(self) -> bool:
         """Wait for what may bring pages beside the answers; return False if there is nothing."""

@@ -463,6 +463,11 @@ class Run:
 
     # The end
 
+    def begin_batch(self, now: int) -> None:
+        """Request the items of a library again that failed, now that all others are done."""
+        if self.library is not None and self.listed is not None:
+            self.listed.take_again(self.library.retries.begin_next())
+
     def finish(self, reason: str, now: int) -> RunResult | None:
         """End the run, and return its record; None: the database has no such run any more.
 

@@ -192,12 +192,6 @@ class ListedDriver(Driver):
         await asyncio.wait([feeding], timeout=_LOOK)
         return True
 
-    def _begin_batch(self, now: int) -> None:
-        """Request the items of a library again that failed, as the engine does when it is idle."""
-        run = self._run
-        if run.library is not None and run.listed is not None:
-            run.listed.take_again(run.library.retries.begin_next())
-
     async def _answered(
         self, attempt: VisitAttempt, request: NextRequest, *, is_head: bool
     ) -> Visit | NextRequest | None:
