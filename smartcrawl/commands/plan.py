@@ -278,11 +278,11 @@ def _print_next_run(output: Output, plan: dict[str, Any]) -> None:
     else:
         _print_requests(output, plan)
     total = sum(plan["skips"].values())
-    _say(output, "skips", f"{total:,}{_by(plan['skips'])}")
+    _say(output, "skips", _with_reasons(f"{total:,}", plan["skips"]))
     _list(output, [f"{row['url']}: {row['why']}" for row in plan["skipped"]], total)
     guard = plan["guard"]
-    removes = f"{guard['removals']:,} of {guard['pages']:,}{_by(plan['removes'])}"
-    _say(output, "removes", removes)
+    removes = f"{guard['removals']:,} of {guard['pages']:,}"
+    _say(output, "removes", _with_reasons(removes, plan["removes"]))
     rows = [f"{row['url']}: {row['rule']}, {row['when']}" for row in plan["removed"]]
     _list(output, rows, guard["removals"])
     them = "it" if guard["removals"] == 1 else "them"
@@ -313,7 +313,7 @@ def _print_reads(output: Output, plan: dict[str, Any]) -> None:
     number = plan["newAddresses"]
     reasons = {**plan["unconditional"], **({"new": number} if number else {})}
     total = plan["asks"] + number
-    _say(output, "reads", f"{total:,}{_by(reasons)}")
+    _say(output, "reads", _with_reasons(f"{total:,}", reasons))
     _list(output, [f"{row['url']}: {row['why']}" for row in plan["asked"]], total)
 
 
@@ -325,9 +325,11 @@ def _way(row: dict[str, Any]) -> str:
     return "if changed  " if row["conditional"] else "whole       "
 
 
-def _by(counts: dict[str, int]) -> str:
+def _with_reasons(total: str, counts: dict[str, int]) -> str:
+    if len(counts) == 1:
+        return f"{total} ({next(iter(counts))})"
     listed = ", ".join(f"{number:,} {reason}" for reason, number in counts.items())
-    return f": {listed}" if listed else ""
+    return f"{total}: {listed}" if listed else total
 
 
 def _list(output: Output, rows: list[str], total: int) -> None:

@@ -1530,6 +1530,7 @@ def test_a_plan_knows_the_guard(many: World):
     assert [len(told[key]) for key in ("asked", "skipped", "removed")] == [3, 3, 3]
     shown = many.run("plan", "-s", "ORPHAN_THRESHOLD=2", "--limit", "3").out
     assert "and 9 more (--limit)" in shown
+    assert "  removes   12 of 26 (orphan)\n" in shown
     assert "the guard would withhold them for approval" in shown
 
 
