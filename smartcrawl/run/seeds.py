@@ -24,7 +24,7 @@ from smartcrawl.rules.connections import (
     literal_connection_address,
 )
 from smartcrawl.run.offers import Offers
-from smartcrawl.run.site_starts import check_decided_apart
+from smartcrawl.run.site_starts import check_decided_apart, site_part_words
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.scope import Scope
 from smartcrawl.sources.site import SiteSource
@@ -159,12 +159,15 @@ class Seeds:
 
     def _adopt(self, stored: StoredPart) -> None:
         """Take the scope that is stored for an open source."""
-        self._source = self.decided = stored.source(self._source.seeds, self._source.sitemaps)
+        given, self.decided = self._source, stored.source(self._source.seeds, self._source.sitemaps)
+        self._source = self.decided
         self.is_open = False
         self.scope = replace(self.decided.scope, hosts=self.scope.hosts)
         self.scope_no = self._registry.fingerprint(self.scope.fingerprint())
         self.moves += 1
         self._moved()
+        if isinstance(given, SiteSource) and given.by_default:
+            logger.info("crawling %s", site_part_words(self.decided))
 
     def is_seed(self, number: int) -> bool:
         """Whether a page is a seed of this run, or the target of a seed's redirect."""

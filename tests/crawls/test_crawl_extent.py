@@ -35,6 +35,7 @@ def test_an_address_with_a_path_brings_its_folder_alone(site: Site, crawl: Crawl
 
     assert f"This is all below {site.url('/docs/')}. For the whole host:" in first.out
     assert "scope=host" in first.out
+    assert f"INFO: crawling all below {site.url('/docs/')}\n" in first.err
     for start in ("/docs", "/docs/"):
         asked = {request.path for request in site.log}
         assert asked - {"/docs", "/robots.txt", "/sitemap.xml"} == docs
