@@ -62,15 +62,35 @@ def check_secret_name(text: str) -> str:
     return text
 
 
-def read_secret(name: str, folder: Path | None = None, *, lines: bool = False) -> Secret:
+def check_file_name(text: str) -> str:
+    """Return the name of a private file as it is; a text that may be the secret is not shown.
+
+    Raises:
+        ValueError: it is not ``file:`` with a path.
+    """
+    if not text.startswith(FILE) or len(text) == len(FILE) or "\n" in text:
+        raise ValueError('takes a file, as in "file:/etc/smartcrawl/docs.pem"')
+    return text
+
+
+def secret_path(name: str, folder: Path | None) -> Path:
+    """Return the path of a ``file:`` name; a relative one starts in ``folder``."""
+    path = Path(name.removeprefix(FILE)).expanduser()
+    return path if folder is None else folder / path
+
+
+def read_secret(
+    name: str, folder: Path | None = None, *, lines: bool = False, public: bool = False
+) -> Secret:
     """Return the secret of a name, less the line break at its end.
 
     A relative path of a file starts in ``folder``. ``lines``: whether it may have several lines.
+    ``public``: whether others may read its file, because it is no secret after all.
 
     Raises:
         ValueError: it is missing, empty, no text of one line, or others may read its file.
     """
-    value = _of_file(name, folder) if name.startswith(FILE) else _of_variable(name)
+    value = _of_file(name, folder, public) if name.startswith(FILE) else _of_variable(name)
     if not value.strip():
         raise ValueError(f"{_what(name)} is empty: put the secret into it")
     if not lines and _CONTROL.search(value):
@@ -94,15 +114,14 @@ def _of_variable(name: str) -> str:
     return value
 
 
-def _of_file(name: str, folder: Path | None) -> str:
-    path = Path(name.removeprefix(FILE)).expanduser()
-    path = path if folder is None else folder / path
+def _of_file(name: str, folder: Path | None, public: bool) -> str:
+    path = secret_path(name, folder)
     try:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise ValueError(f"{_what(name)} is no regular file")
-            if found.st_mode & _OTHERS:
+            if found.st_mode & _OTHERS and not public:
                 raise ValueError(
                     f"others may read or write {path}; to change that, chmod 600 {path}"
                 )

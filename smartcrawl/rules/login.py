@@ -229,7 +229,9 @@ def walls_against_seal(met: Sequence[Met], *, visits: int) -> tuple[str, ...]:
 # A source that logs in
 
 #: The kinds of a login, as sources.toml has them.
-KINDS_OF_LOGIN: Final = ("form", "cookie", "basic", "bearer", "header", "digest")
+KINDS_OF_LOGIN: Final = (
+    "form", "cookie", "basic", "bearer", "header", "digest", "client_certificate",
+)  # fmt: skip
 MOST_ENDS: Final = 2  #: ends of a session in one run; after the last one nothing more is asked
 FIRST_WAIT: Final = 3_600  #: seconds after a refused login
 LONGEST_WAIT: Final = 86_400  #: seconds

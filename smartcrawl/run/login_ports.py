@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from smartcrawl.model.pages import Visit, VisitAttempt
+from smartcrawl.sources.client_certificates import ClientCertificate
 
 
 class LoginRequest(NamedTuple):
@@ -33,6 +34,10 @@ class RunLogin(Protocol):
     when_over: Callable[[str], None]
     when_waiting: Callable[[], None]  #: called with each answer that waits
     pause: Callable[[float], Awaitable[None]]
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        """The certificate that connections to the origins of the login show; None: no one."""
 
     def ask_with(self, ask: Callable[[LoginRequest], Awaitable[Any]]) -> None:
         """Send the requests of the login itself by ``ask``, which returns an Answer."""

@@ -49,6 +49,7 @@ from smartcrawl.rules.login import (
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.answers import Answer, AnswerHeaders
 from smartcrawl.run.login_ports import LoginRequest, Settled
+from smartcrawl.sources.client_certificates import ClientCertificate
 from smartcrawl.sources.site import SiteSource
 
 logger = logging.getLogger(__name__)
@@ -152,7 +153,7 @@ class LoginSession:
         if self._auth.kind == "digest":
             return self._digest(url, method)
         if self._auth.kind != "form":
-            return self._static
+            return self._static  # with a certificate none: connections show it
         header = session_cookie_header(self._jar, url)
         return {"Cookie": header} if header else {}
 
@@ -165,6 +166,11 @@ class LoginSession:
             return {"Authorization": f"Bearer {secrets['token'].reveal().strip()}"}
         values = {name: secrets[f"headers.{name}"] for name in auth.headers}
         return {name: value.reveal().strip() for name, value in values.items()}
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        """The certificate that connections to the origins of the login show; None: no one."""
+        return self._auth.client_certificate
 
     def _digest(self, url: str, method: str) -> Mapping[str, str]:
         if self._challenge is None:

@@ -12,9 +12,17 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from smartcrawl.model.exceptions import SettingError, meant_word
-from smartcrawl.model.secrets import FILE, Secret, check_secret_name, read_secret
+from smartcrawl.model.secrets import (
+    FILE,
+    Secret,
+    check_file_name,
+    check_secret_name,
+    read_secret,
+    secret_path,
+)
 from smartcrawl.model.urls import url_origin
 from smartcrawl.rules.login import KINDS_OF_LOGIN, first_user_field
+from smartcrawl.sources.client_certificates import ClientCertificate, check_client_certificate
 from smartcrawl.sources.fields import LIST, Patterns, Selector, declared_web_address
 
 #: The keys of each kind beside ``origins``, ``logged_in`` and ``logout_patterns``: those that it
@@ -26,6 +34,7 @@ _NEEDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "digest": (("user",), ("password",)),
     "bearer": (("token",),),
     "header": (("headers",),),
+    "client_certificate": (("certificate",), ("key",)),
 }
 _OF_ALL: Final = ("kind", "origins", "logged_in", "logout_patterns")
 _BOUND_TO_CONNECTIONS: Final = frozenset({"ntlm", "spnego", "negotiate", "kerberos"})
@@ -40,6 +49,9 @@ _OURS: Final = frozenset(
         "if-none-match", "range", "te", "trailer", "transfer-encoding", "upgrade",
     }
 )  # fmt: skip
+#: Keys with the name of one secret each.
+_SINGLE: Final = ("user", "password", "token", "cookie", "certificate", "key")
+_OF_SEVERAL_LINES: Final = frozenset({"cookie_file", "certificate", "key"})
 _TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 #: An example of each key that a kind needs.
 _EXAMPLES: Final = {
@@ -52,6 +64,8 @@ _EXAMPLES: Final = {
     "password": 'the name of the variable that has the password, as in "DOCS_PASSWORD"',
     "token": 'the name of the variable that has the token, as in "DOCS_TOKEN"',
     "headers": 'the headers, as in { X-Api-Key = "DOCS_KEY" }',
+    "certificate": 'the file that has it in PEM, as in "file:/etc/smartcrawl/docs.pem"',
+    "key": 'the file that has the private key in PEM, as in "file:/etc/smartcrawl/docs.key"',
 }
 
 
@@ -77,6 +91,7 @@ def _header_name(name: str) -> str:
 
 
 SecretName = Annotated[str, AfterValidator(check_secret_name)]
+_FileName = Annotated[str, AfterValidator(check_file_name)]
 _Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], LIST]
 _Address = Annotated[str, AfterValidator(declared_web_address)]
 
@@ -97,6 +112,8 @@ class SourceAuth(BaseModel):
     headers: dict[Annotated[str, AfterValidator(_header_name)], SecretName] = {}
     cookie: SecretName | None = None
     cookie_file: str | None = None  #: a file of cookies as browsers export them
+    certificate: _FileName | None = None  #: PEM, with those of its authorities; no secret
+    key: _FileName | None = None  #: PEM: the private key of ``certificate``
     login: _Address | None = None
     fields: dict[str, SecretName] = {}  #: of the form at ``login``
     logged_in: Selector | None = None  #: CSS: what pages show to those who are logged in
@@ -104,9 +121,18 @@ class SourceAuth(BaseModel):
     _folder: Path | None = PrivateAttr(None)
 
     @property
+    def client_certificate(self) -> ClientCertificate | None:
+        """The certificate that servers see; None: it belongs to another kind."""
+        if self.certificate is None or self.key is None:
+            return None
+        return ClientCertificate(
+            secret_path(self.certificate, self._folder), secret_path(self.key, self._folder)
+        )
+
+    @property
     def secrets(self) -> dict[str, str]:
         """The names of all secrets, each by its place in the table."""
-        single = {key: getattr(self, key) for key in ("user", "password", "token", "cookie")}
+        single = {key: getattr(self, key) for key in _SINGLE}
         if self.cookie_file is not None:
             single["cookie_file"] = f"{FILE}{self.cookie_file}"
         several = {f"headers.{name}": secret for name, secret in self.headers.items()}
@@ -122,10 +148,16 @@ class SourceAuth(BaseModel):
         found, problems = dict[str, Secret](), list[str]()
         for key, name in self.secrets.items():
             try:
-                found[key] = read_secret(name, self._folder, lines=key == "cookie_file")
+                lines, public = key in _OF_SEVERAL_LINES, key == "certificate"
+                found[key] = read_secret(name, self._folder, lines=lines, public=public)
                 self._check(key, found[key].reveal())
             except ValueError as error:
                 problems.append(f"[sources.{source}.auth] {key} cannot be had, as {error}")
+        if "certificate" in found and "key" in found:
+            try:
+                check_client_certificate(found["certificate"].reveal(), found["key"].reveal())
+            except ValueError as error:
+                problems.append(f"[sources.{source}.auth] certificate and key: {error}")
         if problems:
             raise SettingError("\n".join(problems))
         return found
@@ -136,7 +168,7 @@ class SourceAuth(BaseModel):
         Raises:
             ValueError: it cannot.
         """
-        if self.kind not in ("basic", "digest", "form") and not value.isascii():
+        if self.kind in ("bearer", "header", "cookie") and not value.isascii():
             raise ValueError("a header takes ASCII characters alone")
         if self.kind == "basic" and key == "user" and ":" in value:
             raise ValueError("a user may have no colon")
@@ -192,8 +224,13 @@ def auth_problems(auth: SourceAuth, seeds: tuple[str, ...], where: str) -> list[
     where = f"{where.removesuffix(']')}.auth]"
     own = tuple(dict.fromkeys(map(url_origin, seeds)))
     problems = []
-    if not auth.origins:
-        plain = [origin for origin in own if not origin.startswith("https://")]
+    plain = [origin for origin in auth.origins or own if not origin.startswith("https://")]
+    if plain and auth.certificate is not None:
+        problems.append(
+            f"{where} origins: {plain[0]} begins with http://, and a certificate is shown by https"
+            " alone; begin the seeds with https://"
+        )
+    elif not auth.origins:
         if plain:
             problems.append(
                 f"{where} origins is missing: a seed begins with http://, where anybody on the way"

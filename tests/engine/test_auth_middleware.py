@@ -13,6 +13,7 @@ class Session:
     """A login that has not begun; ``asked`` counts how often somebody waited for it."""
 
     over = None
+    certificate = None
 
     def __init__(self) -> None:
         self.asked = 0

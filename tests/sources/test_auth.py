@@ -4,13 +4,20 @@ import pickle
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+)
 
 from smartcrawl.model.exceptions import SettingError, SourceError
 from smartcrawl.model.secrets import Secret, read_secret
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.site import SiteSource
+from tests.certificates import made
 
 BASIC = 'kind = "basic"\nuser = "A_USER"\npassword = "A_PASSWORD"'
+CERTIFICATE = 'kind = "client_certificate"\ncertificate = "file:a.pem"\nkey = "file:a.key"'
 FORM = """kind = "form"
 login = "https://a.example/login"
 fields = { user = "A_USER", pass = "A_PASSWORD" }
@@ -50,6 +57,10 @@ def declared(folder: Path, auth: str, seed: str = "https://a.example/x") -> Site
         (f'{BASIC}\norigins = ["https://b.example"]', "no seed is on one of them"),
         (FORM.replace("a.example", "b.example"), "add it to origins"),
         (FORM.replace("logged_in", "#"), "logged_in is missing: give a CSS selector"),
+        ('kind = "client_certificate"', "certificate is missing: give the file that has it in PEM"),
+        (CERTIFICATE.replace("file:a.key", "A_KEY"), "key takes a file, as in"),
+        (CERTIFICATE.replace("file:a.key", "-----BEGIN hunter2"), "key takes a file, as in"),
+        (f'{CERTIFICATE}\norigins = ["http://a.example"]', "a certificate is shown by https"),
     ],
 )
 def test_a_wrong_table_is_refused_with_the_remedy_and_without_its_values(
@@ -140,6 +151,41 @@ def test_what_cannot_be_sent_is_refused(
     assert source.auth is not None
     with pytest.raises(SettingError, match="a user may have no colon"):
         source.auth.read_secrets("a")
+
+
+def test_a_certificate_is_read_with_its_key(tmp_path: Path):
+    """The key is for its owner alone; a renewed pair in the same files is no other reader."""
+    own, other = made("bot"), made("another")
+    source = declared(tmp_path, CERTIFICATE)
+    auth = source.auth
+    assert auth is not None
+    certificate, key = tmp_path / "a.pem", tmp_path / "a.key"
+    encrypted = own.key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"hunter2")
+    )
+    certificate.write_bytes(own.pem)
+    certificate.chmod(0o644)
+
+    def problem(chain: bytes, private: bytes, mode: int = 0o600) -> str:
+        certificate.write_bytes(chain)
+        key.write_bytes(private)
+        key.chmod(mode)
+        with pytest.raises(SettingError) as caught:
+            auth.read_secrets("a")
+        return str(caught.value)
+
+    assert f"chmod 600 {key}" in problem(own.pem, own.key_pem, 0o640)
+    assert "the key does not belong to the certificate" in problem(own.pem, other.key_pem)
+    assert "openssl pkey -in" in problem(own.pem, encrypted)
+    assert "has no private key in PEM" in problem(own.pem, b"hunter2")
+    assert "has no certificate in PEM" in problem(b"hunter2", own.key_pem)
+    seen = set()
+    for signer in (own, other):
+        certificate.write_bytes(signer.pem + own.pem)
+        key.write_bytes(signer.key_pem)
+        seen.add(auth.identity(auth.read_secrets("a"), source.login_origins))
+    assert len(seen) == 1
+    assert auth.client_certificate == (certificate, key)
 
 
 def test_a_secret_shows_nothing():

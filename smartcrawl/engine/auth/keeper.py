@@ -13,14 +13,14 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.engine.current_run import is_crawler_stopping, stop_crawler, wake_engine
-from smartcrawl.engine.download.answers import OF_LOGIN, downloaded_answer
+from smartcrawl.engine.download.answers import CERTIFIED, OF_LOGIN, downloaded_answer
 from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.model.exceptions import RegistryError, RunHaltedError
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.run.answers import Answer
 from smartcrawl.run.hosts import host_gate_slot
-from smartcrawl.run.login_ports import LoginRequest, Settled
+from smartcrawl.run.login_ports import LoginRequest, RunLogin, Settled
 from smartcrawl.run.run import Run
 from smartcrawl.run.session import LONGEST_WAIT
 
@@ -36,8 +36,8 @@ class LoginDownloads:
     them is a page, and because its own request must not wait for the login.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+    def __init__(self, crawler: Crawler, session: RunLogin) -> None:
+        self._crawler, self._session = crawler, session
 
     async def ask(self, request: LoginRequest) -> Answer:
         """Return the answer.
@@ -62,6 +62,8 @@ class LoginDownloads:
             },
             dont_filter=True,
         )
+        if self._session.concerns(request.url):
+            sent.meta[CERTIFIED] = self._session.certificate
         return await downloaded_answer(self._crawler, sent)
 
 
@@ -75,7 +77,7 @@ class LoginKeeper:
         self._timer: asyncio.TimerHandle | None = None
         self._wait = _SHARED_WAIT if run.opened.shared else LONGEST_WAIT
         if (session := run.session) is not None:
-            session.ask_with(LoginDownloads(crawler).ask)
+            session.ask_with(LoginDownloads(crawler, session).ask)
             session.when_waiting = self._noted
 
     def step(self) -> bool:

@@ -9,7 +9,13 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 
 from smartcrawl.engine.current_run import run_of_crawler, stop_crawler
-from smartcrawl.engine.download.answers import AS_PAGE, OF_LOGIN, OWN_COOKIE, WORN
+from smartcrawl.engine.download.answers import (
+    AS_PAGE,
+    CERTIFIED,
+    OF_LOGIN,
+    OWN_COOKIE,
+    WORN,
+)
 from smartcrawl.model.exceptions import LogsOutError, NotLoggedInError, RegistryError
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.rules.cookies import joined_cookies
@@ -65,6 +71,8 @@ class AuthMiddleware:
             credentials = dict(session.dress(attempt, url, request.method))
         else:
             credentials = dict(session.credentials(url, request.method))
+        if session.certificate is not None:
+            meta[CERTIFIED] = session.certificate
         own = (request.headers.get("Cookie") or b"").decode("latin-1")
         meta[OWN_COOKIE], meta[WORN] = own, tuple(credentials)
         if "Cookie" in credentials:
@@ -82,6 +90,7 @@ class AuthMiddleware:
 
 def undress_request(request: Request) -> None:
     """Remove the credentials that a request got before it was changed or repeated."""
+    request.meta.pop(CERTIFIED, None)
     for name in request.meta.pop(WORN, ()):
         request.headers.pop(name, None)
     own = request.meta.pop(OWN_COOKIE, "")

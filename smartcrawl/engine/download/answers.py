@@ -18,6 +18,8 @@ OF_LOGIN: Final = "of_login"  #: whether it is a request of the login itself
 AS_PAGE: Final = "as_page"  #: whether a request that is for no page gets the credentials, too
 OWN_COOKIE: Final = "own_cookie"  #: the Cookie of the visit, without that of the login
 WORN: Final = "worn"  #: names of the headers that log in
+#: The certificate that its connection shows; it has connections of its own.
+CERTIFIED: Final = "certified"
 _VALIDATORS: Final = (b"If-None-Match", b"If-Modified-Since")
 
 

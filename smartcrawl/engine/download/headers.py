@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import (
@@ -23,14 +23,24 @@ from twisted.web.client import HTTPConnectionPool, RequestTransmissionFailed
 from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
 from smartcrawl.engine.current_run import HaltedRequestError, run_of_crawler
+from smartcrawl.engine.download.answers import CERTIFIED
 from smartcrawl.engine.download.network import CertificateTrust, ContextFactory
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
 from smartcrawl.run.hosts import FRESH, Strays, run_stray_origin
 from smartcrawl.run.orders import Halt
+from smartcrawl.sources.client_certificates import ClientCertificate
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)
 MAX_HEADERS: Final = 64 * 1024  #: bytes of status line and headers, 1xx answers included
+
+
+class _Road(NamedTuple):
+    """Connections with one choice of certificates."""
+
+    contexts: Any
+    kept: HTTPConnectionPool
+    single: HTTPConnectionPool  #: one request a connection
 
 
 class BoundedHttpHandler(HTTP11DownloadHandler):
@@ -41,6 +51,8 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
 
     An origin that sends bytes without a request gets one request a connection (Strays), and so
     does a page that is requested again for that reason or after a failure (FRESH).
+
+    Requests that show the certificate of a login (CERTIFIED) have connections of their own.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -50,19 +62,40 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
         self._halt = Halt() if run is None else run.halt
         self._halt.when_dropped(self._drop)
         self._asked: set[asyncio.Task[Any]] = set()
-        self._kept = self._pool
-        # A kept connection that ended takes one of RETRY_TIMES; the next request gets a new one.
-        self._kept.retryAutomatically = crawler.settings.getint("RETRY_TIMES") == 0
-        self._single: Any = HTTPConnectionPool(self._pool._reactor, persistent=False)  # type: ignore[no-untyped-call]
-        for pool in (self._kept, self._single):
-            pool._factory = partial(_BoundedFactory, self._strays)  # type: ignore[assignment]
+        #: A kept connection that ended takes one of RETRY_TIMES; the next request gets a new one.
+        self._retries = crawler.settings.getint("RETRY_TIMES") == 0
+        self._plain = self._road(self._contextFactory, self._pool)
+        self._certified: _Road | None = None  #: of requests that show a certificate
         if crawler.settings["DOWNLOADER_CLIENTCONTEXTFACTORY"] == "SENTINEL":  # Scrapy's default
-            contexts: Any = ContextFactory.from_crawler(crawler)
-            if run is None:
-                contexts.trust = CertificateTrust.of(None, Options.of(crawler.settings))
-            else:
-                contexts.trust = CertificateTrust.of(run.source, run.options)
-            self._contextFactory = contexts
+            self._plain = self._plain._replace(contexts=self._contexts(None))
+
+    def _road(self, contexts: Any, kept: HTTPConnectionPool) -> _Road:
+        """Return connections that no other requests share."""
+        kept.retryAutomatically = self._retries
+        single: Any = HTTPConnectionPool(kept._reactor, persistent=False)  # type: ignore[no-untyped-call]
+        for pool in (kept, single):
+            pool._factory = partial(_BoundedFactory, self._strays)
+        return _Road(contexts, kept, single)
+
+    def _contexts(self, certificate: ClientCertificate | None) -> Any:
+        contexts: Any = ContextFactory.from_crawler(self._crawler)
+        run = run_of_crawler(self._crawler)
+        if run is None:
+            contexts.trust = CertificateTrust.of(None, Options.of(self._crawler.settings))
+        else:
+            contexts.trust = CertificateTrust.of(run.source, run.options)
+        contexts.certificate = certificate
+        return contexts
+
+    def _road_of(self, request: Request) -> _Road:
+        certificate = request.meta.get(CERTIFIED)
+        if certificate is None:
+            return self._plain
+        if self._certified is None:
+            kept: Any = HTTPConnectionPool(self._pool._reactor, persistent=True)  # type: ignore[no-untyped-call]
+            kept.maxPersistentPerHost = self._plain.kept.maxPersistentPerHost
+            self._certified = self._road(self._contexts(certificate), kept)
+        return self._certified
 
     async def download_request(self, request: Request) -> Response:
         """Download a request on a kept connection, or on a new one.
@@ -73,7 +106,8 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
         if self._halt.order is not None:
             raise HaltedRequestError(f"{request.url} is not requested: the run is ending")
         alone = FRESH in request.meta or self._strays.suspects(run_stray_origin(request.url))
-        self._pool = self._single if alone else self._kept  # read by super() before its first await
+        road = self._road_of(request)
+        self._take(road, road.single if alone else road.kept)
         task = asyncio.current_task()
         assert task is not None, "Scrapy makes a task of each download"
         self._asked.add(task)
@@ -83,7 +117,7 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
             except (RequestNotSent, RequestTransmissionFailed):
                 if alone:
                     raise
-                self._pool = self._single  # a kept connection ended before it took the request
+                self._take(road, road.single)  # a kept connection ended before it took the request
                 return await super().download_request(request)
         except asyncio.CancelledError:
             if self._halt.order is None:
@@ -93,6 +127,10 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
         finally:
             self._asked.discard(task)
 
+    def _take(self, road: _Road, pool: HTTPConnectionPool) -> None:
+        """Have super() use these connections, which it reads before its first await."""
+        self._contextFactory, self._pool = road.contexts, pool
+
     def _drop(self) -> None:
         """Give up the requests in flight, and their connections."""
         for task in list(self._asked):
@@ -100,8 +138,9 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
 
     async def close(self) -> None:
         """Close the kept connections."""
-        self._pool = self._kept
-        await super().close()
+        for road in filter(None, (self._certified, self._plain)):
+            self._pool = road.kept
+            await super().close()
 
 
 class _BoundedFactory(_LenientHTTP11ClientFactory):

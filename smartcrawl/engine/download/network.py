@@ -58,6 +58,7 @@ from smartcrawl.rules.connections import (
 )
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
+from smartcrawl.sources.client_certificates import ClientCertificate
 from smartcrawl.sources.web_client import Proxy
 
 #: OpenSSL's numbers of errors in a chain (openssl-verification-options(1)).
@@ -95,10 +96,14 @@ class CertificateTrust:
         return cls(verify, ca_file)
 
 
-def lane_tls_context(settings: BaseSettings, trust: CertificateTrust) -> ssl.SSLContext:
+def lane_tls_context(
+    settings: BaseSettings,
+    trust: CertificateTrust,
+    certificate: ClientCertificate | None = None,
+) -> ssl.SSLContext:
     """Return the TLS context of connections over asyncio: those of the lane.
 
-    Versions and ciphers are those of Scrapy's settings.
+    Versions and ciphers are those of Scrapy's settings. ``certificate``: shown to the server.
     """
     context = _make_ssl_context(settings)
     context.check_hostname = False  # first: it would refuse CERT_NONE with a check of names
@@ -109,6 +114,8 @@ def lane_tls_context(settings: BaseSettings, trust: CertificateTrust) -> ssl.SSL
         context.load_default_certs()
         if trust.ca_file is not None:
             context.load_verify_locations(cafile=trust.ca_file)
+    if certificate is not None:
+        context.load_cert_chain(certificate.chain, certificate.key)
     return context
 
 
@@ -120,6 +127,7 @@ class ContextFactory(_ScrapyClientContextFactory):
     """
 
     trust = CertificateTrust()
+    certificate: ClientCertificate | None = None  #: shown to the servers
 
     def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
         """Return the creator of connections to a host."""
@@ -128,6 +136,9 @@ class ContextFactory(_ScrapyClientContextFactory):
     @cached_property
     def _shared(self) -> SSL.Context:
         context = self._get_cert_options().getContext()
+        if self.certificate is not None:
+            context.use_certificate_chain_file(str(self.certificate.chain))
+            context.use_privatekey_file(str(self.certificate.key))
         if not self.trust.verify:
             return context
         paths = ssl.get_default_verify_paths()  # as the lane, with SSL_CERT_FILE and SSL_CERT_DIR

@@ -24,6 +24,7 @@ from smartcrawl.engine.lane.connections import ClosedError, LaneAnswer, LaneConn
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.run.hosts import Strays, run_stray_origin
+from smartcrawl.sources.client_certificates import ClientCertificate
 
 logger = logging.getLogger(__name__)
 
@@ -48,10 +49,13 @@ class LaneClient:
         trust: CertificateTrust | None = None,
         headers: Callable[[str], Mapping[str, str]] = lambda origin: {},
         unasked: Strays | None = None,
+        *,
+        certificate_of: Callable[[str], ClientCertificate | None] = lambda origin: None,
     ) -> None:
         """Read the settings, once; ``headers`` returns those of each request to an origin.
 
         ``unasked`` counts connections with bytes that no request asked for, for the engine, too.
+        ``certificate_of`` returns the one that an origin is shown.
         """
         self.rate = settings.getint("MIN_DOWNLOAD_RATE")
         self.max_size = settings.getint("DOWNLOAD_MAXSIZE")
@@ -67,7 +71,8 @@ class LaneClient:
         self._resends = settings.getint("RETRY_TIMES") > 1
         self._settings = settings
         self._trust = trust or CertificateTrust()
-        self._tls: ssl.SSLContext | None = None
+        self._certificate_of = certificate_of
+        self._tls: dict[ClientCertificate | None, ssl.SSLContext] = {}
         self._origins: dict[str, _Origin] = {}
         self._connections: dict[LaneConnection, None] = {}
         self._checks: asyncio.TimerHandle | None = None
@@ -116,11 +121,12 @@ class LaneClient:
             raise LaneError("the run ends", sent=False)
         return connection
 
-    def tls(self) -> ssl.SSLContext:
-        """Return the TLS context, with the engine's settings."""
-        if self._tls is None:
-            self._tls = lane_tls_context(self._settings, self._trust)
-        return self._tls
+    def tls(self, origin: str) -> ssl.SSLContext:
+        """Return the TLS context of the connections to an origin, with the engine's settings."""
+        certificate = self._certificate_of(origin)
+        if certificate not in self._tls:
+            self._tls[certificate] = lane_tls_context(self._settings, self._trust, certificate)
+        return self._tls[certificate]
 
     def began(self, connection: LaneConnection) -> None:
         """Watch a new connection, and close the oldest of too many idle ones."""
@@ -256,7 +262,7 @@ class _Origin:
                     serial=self._serial - 1,
                 ),
                 sock=sock,
-                ssl=client.tls() if secure else None,
+                ssl=client.tls(self.name) if secure else None,
                 server_hostname=self._host if secure else None,
             )
         except BaseException:

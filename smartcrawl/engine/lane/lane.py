@@ -41,6 +41,7 @@ from smartcrawl.model.urls import url_endpoint
 from smartcrawl.run.hosts import FRESH, host_gate_slot, run_stray_origin
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import conditional_page_headers, confirmed_visit
+from smartcrawl.sources.client_certificates import ClientCertificate
 
 logger = logging.getLogger(__name__)
 
@@ -677,10 +678,19 @@ class RevalidationLane:
         if self._client is None:
             trust = CertificateTrust.of(self._run.source, self._run.options)
             self._client = LaneClient(
-                self._crawler.settings, self._resolver, trust, self._headers, self._run.strays
+                self._crawler.settings,
+                self._resolver,
+                trust,
+                self._headers,
+                self._run.strays,
+                certificate_of=self._certificate_of,
             )
             self._client.ends = self._ends
         return self._client
+
+    def _certificate_of(self, origin: str) -> ClientCertificate | None:
+        session = self._run.session
+        return session.certificate if session is not None and session.concerns(origin) else None
 
     # Answers
 
