@@ -42,7 +42,12 @@ _LEFT = {
 }
 
 #: What became of the pages of a note, by its first word.
-_NOTED = {"extraction_budget": "not read", "trimmed": "withheld", "endless": "left out"}
+_NOTED = {
+    "extraction_budget": "not read",
+    "trimmed": "withheld",
+    "endless": "left out",
+    "faulty_parts": "left out",
+}
 
 
 def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BufferedReader, RawIOBase
 from itertools import chain
@@ -55,7 +55,7 @@ from smartcrawl.extract.wire import (
     send_extraction_frames,
     wire_extraction_tasks,
 )
-from smartcrawl.model.documents import BLOCK_KINDS, LIST, Document, Link, Section
+from smartcrawl.model.documents import BLOCK_KINDS, LIST, Block, Document, Link, Section
 from smartcrawl.model.file_urls import join_file_url
 from smartcrawl.model.urls import request_url
 
@@ -146,12 +146,45 @@ def parse_document_answer(
         document = _DOCUMENT.validate_json(memoryview(answer)[1:].tobytes(), strict=True)
     except ValidationError as error:
         raise AnswerError(str(error)[:LONGEST]) from error
+    document = _without_faulty_parts(document, max(longest, LONGEST), answer, url)
     wrong = _wrong(document, media_type, max(longest, LONGEST), answer)
-    if not all(_is_sound(link, url) for link in document.links):
-        wrong = wrong or "a link that is none"
     if answer[:1] != b"D" or wrong:
         raise AnswerError(f"a document with {wrong}")
     return document
+
+
+def _without_faulty_parts(document: Document, longest: int, answer: bytes, url: str) -> Document:
+    """Return a document without the blocks, links and pictures that no reader gives.
+
+    Its text stays. ``Document.faulty`` is their number.
+    """
+    has_nul = b"\\u0000" in answer
+    sections = tuple(
+        section._replace(blocks=tuple(_sound_blocks(section))) if section.blocks else section
+        for section in document.sections
+    )
+    links = tuple(
+        link
+        for link in document.links
+        if _is_sound(link, url) and _is_sound_text(link.anchor, longest, has_nul=has_nul)
+    )
+    images = tuple(
+        image
+        for image in document.images
+        if all(
+            _is_sound_text(text, longest, has_nul=has_nul) for text in image if type(text) is str
+        )
+    )
+    faulty = len(document.links) - len(links) + len(document.images) - len(images)
+    faulty += sum(
+        len(given.blocks) - len(kept.blocks)
+        for given, kept in zip(document.sections, sections, strict=True)
+    )
+    return replace(document, sections=sections, links=links, images=images, faulty=faulty)
+
+
+def _is_sound_text(text: str, longest: int, *, has_nul: bool) -> bool:
+    return len(text) <= longest and not (has_nul and "\0" in text)
 
 
 def _error(answer: bytes) -> FormatError:
@@ -165,8 +198,6 @@ def _error(answer: bytes) -> FormatError:
 def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> str:
     """Return the fault of a document that no reader gives, or an empty string."""
     texts = [document.title, document.description, document.keywords, *document.overlong]
-    texts += [text for image in document.images for text in image if isinstance(text, str)]
-    texts += [link.anchor for link in document.links]
     if any(len(text) > longest for text in texts):
         return "an overlong field"
     if sum(len(section.heading) + len(section.text) for section in document.sections) > MAX_TEXT:
@@ -175,8 +206,6 @@ def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> 
         return "a NUL"
     if any(not 0 <= section.level <= 6 for section in document.sections):
         return "a heading of no level"
-    if not all(map(_has_sound_blocks, document.sections)):
-        return "a block outside of its text"
     if len(document.links) > MAX_LINKS or len(document.overlong) > MAX_OVERLONG:
         return "too many links"
     for named in (document.canonical, document.refresh):
@@ -189,21 +218,21 @@ def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> 
     return "" if document.content_type == media_type else "another type"
 
 
-def _has_sound_blocks(section: Section) -> bool:
-    """Whether the blocks are in the text, by their start, and code and tables do not overlap."""
+def _sound_blocks(section: Section) -> Iterator[Block]:
+    """Yield the blocks that are in the text, by their start; code and tables do not overlap."""
     start = end = 0
     for block in section.blocks:
         inside = block.kind in BLOCK_KINDS and start <= block.start < block.end <= len(section.text)
         first = block.caption or block.start
         places = [block.start, first, *chain.from_iterable(block.rows), block.end]
         if not inside or not all(map(le, places, places[1:])) or block.head < 0:
-            return False
-        start = block.start
+            continue
         if block.kind != LIST:
             if block.start < end:
-                return False
+                continue
             end = block.end
-    return True
+        start = block.start
+        yield block
 
 
 def _is_sound(link: Link, url: str) -> bool:

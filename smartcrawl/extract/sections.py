@@ -69,6 +69,17 @@ class TokenBlocks:
         ]
 
 
+def without_last_marks(tokens: Sequence[str], part: TokenBlock, marks: str) -> TokenBlock:
+    """Return a block that ends with its last token that is no mark.
+
+    A block in a cell ends before the line or the cell does: what follows it there is no part of it.
+    """
+    end = part.end
+    while end > part.start and tokens[end - 1] in marks:
+        end -= 1
+    return part._replace(end=end) if end > part.start else part
+
+
 def mark_token_blocks(tokens: list[str], parts: Iterable[TokenBlock]) -> None:
     """Put marks into the first and the last token of blocks, and where a part of a table begins."""
     for part in parts:
@@ -190,11 +201,18 @@ class _Places:
         return Block(part.kind, start, end, head, rows, first if start < first < end else 0)
 
     def _rows_between(self, start: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return the rows there, from the first one that has text."""
+        """Return the rows there, from the first one that has text to the last one.
+
+        Rows of a table around this one end later, or begin at its end.
+        """
         first = bisect_left(self._rows, (start,))
         last = bisect_right(self._rows, (end, end))
         while first < last and self._rows[first][-1] <= start:
             first += 1
+        while first < last and self._rows[last - 1][-1] > end:
+            last -= 1
+        while last - first > 1 and self._rows[last - 2][-1] == end:
+            last -= 1
         return tuple(self._rows[first:last])
 
 
@@ -219,6 +237,7 @@ ROW: Final = "\5"  #: the end of a table row
 _SPACE: Final = "\1"  #: a space that counts
 _TAB: Final = "\2"
 _NEWLINE: Final = "\3"
+_ENDS: Final = BREAK + CELL + ROW
 _BETWEEN: Final = "\6"  #: between tokens while they are changed together
 
 _WHITE: Final = "\t\n\v\f\r\x1c\x1d\x1e\x1f"  # white space of str.split, except the space
@@ -324,6 +343,7 @@ def _marked_lines(tokens: list[str], parts: Sequence[TokenBlock]) -> tuple[str, 
     if markup_has_block_marks(text):
         return _lines(tokens), ()
     white = _white_of(text)
+    parts = [without_last_marks(tokens, part, _ENDS) for part in parts]
     mark_token_blocks(tokens, parts)
     text = "".join(tokens)
     if CELL in text:

@@ -143,6 +143,7 @@ class Document:
     content_type: str = ""  #: MIME type without parameters
     declared: str = ""  #: ISO 639-1, the language that it declares
     keywords: str = ""  #: of ``<meta name="keywords">``, as written; not searched
+    faulty: int = 0  #: blocks, links and pictures that its reader gave wrongly, and that it lacks
 
     @property
     def text(self) -> str:

@@ -94,6 +94,8 @@ NOTES = {
     "app the right to read all items, or approve the removals",
     "endless": "the 20 pages before have the same text and no new links, so further ones are not "
     "requested; the pattern leaves them out for good",
+    "faulty_parts": "tables, code, links or pictures that cannot be right are left out; their text "
+    "is stored",
     "canonical_ignored": "its pages are indexed under their own addresses",
 }
 

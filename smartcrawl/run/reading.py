@@ -69,6 +69,7 @@ from smartcrawl.run.detours import Redirect
 from smartcrawl.run.extractions import StoredPages
 from smartcrawl.run.links import SITEMAP
 from smartcrawl.run.run import Run
+from smartcrawl.run.shortcomings import FAULTY
 
 logger = logging.getLogger(__name__)
 
@@ -539,6 +540,7 @@ class Reading:
         except FormatError as error:
             visit.fail(FORMAT_FAULTS[error.kind], f"cannot be read: {error}")
             return
+        self._count_faulty(visit, document)
         if self._leads_on(visit, document):
             return
         parsed.document = document
@@ -567,6 +569,10 @@ class Reading:
             parsed.links = None
         elif visit.outcome is Outcome.CHANGED and run.links.stands_aside(visit):
             visit.outcome = Outcome.ALIAS
+
+    def _count_faulty(self, visit: Visit, document: Document) -> None:
+        if document.faulty:
+            self._run.shortcomings.count(FAULTY, visit.page.url)
 
     def _hash(self, visit: Visit, document: Document) -> None:
         parsed = visit.parsed

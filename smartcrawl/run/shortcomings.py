@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 
 _TRAPS = frozenset(Trap)
 _SHOWN = 200  #: characters of an address
+FAULTY = "faulty_parts"  #: word of the note about documents that lack parts
+#: Beginnings of the kinds that are notes: what they count makes no run incomplete.
+_NOTES = (ENDLESS, FAULTY)
 
 
 @dataclass(slots=True)
@@ -77,13 +80,23 @@ class Shortcomings:
         self.count(kind, url)
 
     def as_notes(self) -> tuple[str, ...]:
-        """Return the notes about addresses that were left out; the run may be complete."""
-        return tuple(
+        """Return the notes about what was left out; the run may be complete.
+
+        >>> shortcomings = Shortcomings()
+        >>> shortcomings.count("faulty_parts", "http://a.example/a.docx")
+        >>> shortcomings.as_notes()
+        ('faulty_parts: 1 document, http://a.example/a.docx',)
+        """
+        notes = [
             f"{ENDLESS}: {_addresses(count)} {first},"
             f" excluded_patterns = ['{chain_pattern(first)}']"
             for kind, (count, first) in self.refused.items()
             if kind.startswith(ENDLESS)
-        )
+        ]
+        if FAULTY in self.refused:
+            count, first = self.refused[FAULTY]
+            notes.append(f"{FAULTY}: {_addresses(count, 'document', 'documents')} {first}")
+        return tuple(notes)
 
     def as_reasons(self) -> tuple[str, ...]:
         """Return the reasons, and the counted addresses as further ones.
@@ -99,7 +112,7 @@ class Shortcomings:
             *(
                 _reason(kind, count, first)
                 for kind, (count, first) in self.refused.items()
-                if not kind.startswith(ENDLESS)
+                if not kind.startswith(_NOTES)
             ),
         )
 
@@ -159,5 +172,5 @@ def _reason(kind: str, count: int, first: str) -> str:
     return f"{kind}: {_addresses(count)} {first}"
 
 
-def _addresses(count: int) -> str:
-    return "1 address," if count == 1 else f"{count:,} addresses, such as"
+def _addresses(count: int, one: str = "address", several: str = "addresses") -> str:
+    return f"1 {one}," if count == 1 else f"{count:,} {several}, such as"

@@ -18,6 +18,7 @@ from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import Evidence, reasons_against_seal
 from smartcrawl.rules.traps import ENDLESS
 from smartcrawl.run.batches import RunCounters
+from smartcrawl.run.shortcomings import FAULTY
 from smartcrawl.sources.kinds import FILES, SITE, Kind
 
 RESULT = {
@@ -310,7 +311,8 @@ def test_nothing_is_said_of_removals_where_there_are_none(shown):
 def test_what_was_not_believed_is_told_with_what_it_means(shown, word: str):
     note = f"{word}: 3 of [them]"
 
-    ways = {"extraction_budget": "not read", "trimmed": "withheld", "endless": "left out"}
+    ways = {"extraction_budget": "not read", "trimmed": "withheld"}
+    ways |= dict.fromkeys((ENDLESS, FAULTY), "left out")
     what = ways.get(word, "not used")
     meaning = NOTES[word].format(program="scrapy")
     assert f"{what}: {note} ({meaning})\n" in shown(notes=(note,))
@@ -319,7 +321,7 @@ def test_what_was_not_believed_is_told_with_what_it_means(shown, word: str):
 def test_everything_that_is_not_believed_has_a_meaning():
     walls = {fault.name.lower() for fault in Fault if fault >= Fault.CHALLENGE}
     found = noted(r'notes(?:\.append\(| \+= \[)\s*f"(\w+):')
-    assert found | walls | {TRIMMED, ENDLESS} == set(NOTES)
+    assert found | walls | {TRIMMED, ENDLESS, FAULTY} == set(NOTES)
 
 
 @pytest.mark.parametrize("moved", ["removed", "withheld"])

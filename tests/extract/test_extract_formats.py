@@ -1,14 +1,16 @@
 """What documents say that are no pages, and that no body of theirs does more than fail."""
 
 import random
+import re
 import zipfile
+from dataclasses import replace
 from importlib import import_module
 from io import BytesIO
 from itertools import pairwise
 
 import pytest
 
-from smartcrawl.extract import sniff
+from smartcrawl.extract import html, sniff
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.formats import (
     FORMATS,
@@ -22,7 +24,9 @@ from smartcrawl.extract.formats import (
 from smartcrawl.extract.formats import zipped as archive
 from smartcrawl.extract.formats.common import parsed_document
 from smartcrawl.extract.hashes import document_content_hash, text_hash
+from smartcrawl.extract.pool import parse_document_answer
 from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
+from smartcrawl.extract.wire import wire_document
 from smartcrawl.model.documents import Document, Section
 from smartcrawl.model.urls import MAX_URL_LENGTH
 from tests.extract import made_documents as documents
@@ -499,6 +503,64 @@ def test_docx_keeps_text_boxes_nested_tables_breaks_and_notes():
     assert lines[:3] == ["one", "boxed", "two"]
     assert lines[-3:] == ["x", "y", "a note"]
     assert " ".join(lines[3:-3]).split() == ["a", "b", "c"]
+
+
+#: Begin and end of a table, end of a cell, end of a row, and a text, as each format writes them.
+NESTED = {
+    DOCX: (
+        "<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>", "</w:tc><w:tc>",
+        "</w:tc></w:tr><w:tr><w:tc>", "<w:p><w:r><w:t>{}</w:t></w:r></w:p>",
+    ),
+    ODT: (
+        "<table:table><table:table-row><table:table-cell>",
+        "</table:table-cell></table:table-row></table:table>",
+        "</table:table-cell><table:table-cell>",
+        "</table:table-cell></table:table-row><table:table-row><table:table-cell>",
+        "<text:p>{}</text:p>",
+    ),
+    "text/html": (
+        "<table><tr><td>", "</td></tr></table>", "</td><td>", "</td></tr><tr><td>", "{}"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mime", NESTED)
+@pytest.mark.parametrize(
+    ("table", "tables"),
+    [
+        ("{{00}|Rich{00}}", ["00", "00"]),
+        ("{a|{b|c}d}", ["b|c"]),
+        ("{{a{b}c}|d}", ["b"]),
+        ("{a{b|c;d|e}|f;g|h}", ["b|c;d|e"]),
+        ("{a;{b;c}}", ["b;c"]),
+        ("{a|b;c|d}", ["a|b;c|d"]),
+    ],
+)
+def test_nested_tables_are_blocks_and_what_is_around_them_is_text(mime, table, tables):
+    *marks, text = NESTED[mime]
+    parts = re.findall(r"\w+|[{}|;]", table)
+    body = "".join(
+        marks["{}|;".index(part)] if part in "{}|;" else text.format(part) for part in parts
+    )
+    if mime == DOCX:
+        document = read(word_of(body), mime)
+    elif mime == ODT:
+        document = read(odt(body), mime)
+    else:
+        document = html.parse_html(body.encode(), content_type=mime, url=URL)
+    (section,) = document.sections
+    assert section.text.split() == re.findall(r"\w+", table)
+    found = []
+    for block in section.blocks:
+        at, rows = block.start, []
+        for ends in block.rows:
+            rows.append("|".join(section.text[i:j].strip() for i, j in pairwise((at, *ends))))
+            at = ends[-1]
+        assert at == block.end
+        found.append(";".join(rows))
+    assert found == tables
+    answer = wire_document(replace(document, content_type=DOCX))
+    assert parse_document_answer(answer, DOCX).faulty == 0
 
 
 def test_docx_links_of_fields_and_within_the_document():

@@ -146,8 +146,10 @@ class Tokens:
             self._headings.append(Heading(start, len(self._tokens), max(1, min(level, 6))))
 
     def start_table(self) -> None:
-        """Begin a table."""
+        """Begin a table. The cells before a table in another one are a row of their own."""
         self.end_line()
+        if self._open_tables:
+            self._mark(ROW)
         self._open_tables.append(_OpenTable(len(self._tokens)))
 
     def name_columns(self) -> None:
