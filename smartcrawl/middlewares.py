@@ -422,11 +422,13 @@ class RenderMiddleware:
         return cls(renderer)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """Return the rendered page, or the answer as it is.
+        """Return the rendered page, or the answer as it is, with the hash route of its page.
 
         Raises:
             RenderingError: the page could not be rendered.
         """
+        if "#" in request.url and "#" not in response.url:  # the downloader sends none
+            response = response.replace(url=request.url)
         if not self._renderer.concerns(request, response):
             return response
         return await self._renderer.rendered(request, response)

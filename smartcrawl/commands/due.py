@@ -16,7 +16,7 @@ from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.model.urls import display_url, normalize_url, request_url, url_digest
+from smartcrawl.model.urls import display_url, normalize_url, url_digest
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.items import (
@@ -25,6 +25,7 @@ from smartcrawl.registry.items import (
     stored_row_of_documents_source,
 )
 from smartcrawl.registry.jobs import load_stored_jobs
+from smartcrawl.registry.removal.purge import known_request_url
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.run.opening import run_source_named
 from smartcrawl.run.run import Run
@@ -183,7 +184,8 @@ class Command(CrawlCommand):
                 with transaction(connection):
                     for word in urls:
                         url = address_argument(word, connection, options)
-                        key = url_digest(normalize_url(request_url(url) or url, options.trackers))
+                        known = known_request_url(connection, url, options.trackers) or url
+                        key = url_digest(normalize_url(known, options.trackers))
                         found = make_record_rows_due(connection, key, now, source=source)
                         if not found:
                             unknown.append(url)

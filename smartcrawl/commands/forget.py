@@ -12,7 +12,6 @@ from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import (
     display_url,
     normalize_url,
-    request_url,
     url_digest,
     url_item_id,
 )
@@ -22,6 +21,7 @@ from smartcrawl.registry.removal.purge import (
     KnownRecord,
     forgettable_page_rows,
     known_record_rows,
+    known_request_url,
     undeclare_source_row,
     unpin_rows,
 )
@@ -85,7 +85,8 @@ class Command(ChangingCommand):
     def _address(
         self, connection: Connection, sources: list[str], url: str, opts: Namespace
     ) -> None:
-        identity = normalize_url(request_url(url) or url, self.options.trackers)
+        trackers = self.options.trackers
+        identity = normalize_url(known_request_url(connection, url, trackers) or url, trackers)
         key = url_digest(identity)
         found = [
             page
@@ -98,7 +99,7 @@ class Command(ChangingCommand):
             state = "would be unpinned" if self.dry else "was to be pinned, and is no longer"
             print(f"{display_url(url)} ({source}): it {state}", file=sys.stderr)
         if not found and not waiting:
-            near = reported_near_misses(connection, url, self.options.trackers)
+            near = reported_near_misses(connection, url, trackers)
             meant = f"; did you mean {' or '.join(near)}?" if near else ""
             where = f" in {', '.join(sources)}" if sources else ""
             sought = url_item_id(url_item_kind(identity), key)

@@ -27,6 +27,7 @@ from smartcrawl.registry import items
 from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.items import ItemRow
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
+from smartcrawl.registry.removal.purge import known_request_url
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.today import reported_address_holders, reported_source_today
@@ -144,7 +145,8 @@ class Command(ChangingCommand):
     ) -> tuple[list[ItemRow], list[tuple[str, str]]]:
         """Return the items of an address, and the (source, address) of a new registration."""
         word, url = url, address_argument(url, connection, self.options)
-        wanted = request_url(url)
+        trackers = self.options.trackers
+        wanted = known_request_url(connection, url, trackers)
         if wanted is None and url.partition("://")[0] in ("file", *STORE_SCHEMES):
             wanted = normalize_url(url)
         if wanted is None:
@@ -152,7 +154,6 @@ class Command(ChangingCommand):
                 f"--url is {word!r}: expected an http or https address, as in"
                 " https://docs.example.com/, or a path"
             )
-        trackers = self.options.trackers
         known = [
             item
             for item in items.item_rows_by_url(connection, wanted, trackers)

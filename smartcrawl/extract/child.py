@@ -110,7 +110,7 @@ def _answer(source: RawIOBase, sink: RawIOBase, seconds: int) -> bool:
 def _read_page(task: PageTask, selected: Selected) -> bytes:
     """Return the answer to one page; it fails where ``html.parse_html`` in the crawler would."""
     body, content_type, url, links, detect = task
-    keep, drop = selected
+    keep, drop, routes = selected
     try:
         page = html.parse_html(
             body,
@@ -120,6 +120,7 @@ def _read_page(task: PageTask, selected: Selected) -> bytes:
             drop=drop,
             links=links,
             detect=detect,
+            routes=routes,
         )
         return wire_document(page)
     except MemoryError:

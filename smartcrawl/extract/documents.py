@@ -69,7 +69,8 @@ class DocumentReader:
         unreadable: Callable[[bytes, str], Unreadable | None],
         is_stopping: Callable[[], bool],
     ) -> None:
-        self._selected = Selected(configuration.selectors.keep, configuration.selectors.drop)
+        selectors = configuration.selectors
+        self._selected = Selected(selectors.keep, selectors.drop, configuration.routes)
         self._limits = limits
         self._unreadable = unreadable
         self._is_stopping = is_stopping
@@ -125,7 +126,7 @@ class DocumentReader:
             if self._pages is None:
                 self._pages = ParsingPortions(self._pool(pages_only=True), self._selected)
             return await self._pages.read(PageTask(body, header, url, links, detect=detect))
-        keep, drop = self._selected
+        keep, drop, routes = self._selected
         return html.parse_html(
             body,
             content_type=header,
@@ -134,6 +135,7 @@ class DocumentReader:
             drop=drop,
             links=links,
             detect=detect,
+            routes=routes,
         )
 
     async def _formatted(

@@ -15,6 +15,7 @@ from smartcrawl.extract.language import SAMPLE, detected_language, iso_639_1_lan
 from smartcrawl.extract.links import (
     MAX_LINKS,
     document_base_url,
+    document_page_url,
     refresh_target_at_once,
     resolve_html_links,
 )
@@ -54,6 +55,7 @@ def parse_html(
     drop: Sequence[str] = (),
     links: bool = True,
     detect: bool = True,
+    routes: bool = False,
 ) -> Document:
     """Return the document of an HTML or XHTML page.
 
@@ -64,14 +66,15 @@ def parse_html(
     choice for text and images: only elements in ``keep`` count, if the page has any, and none in
     ``drop``. Links are those of the whole page, absolute, http(s), distinct, unfiltered; without
     ``links`` there are none. Without ``detect`` the language is the declared one
-    (``with_detected_language``).
+    (``with_detected_language``). With ``routes`` links keep their hash routes, and a canonical link
+    of a hash route to its document says nothing: all routes have it (ADR 150).
 
     Raises:
         ValueError: ``url`` is not absolute.
 
     Source: R0-17, R0-18, R0-59, R1-25, RD-15, G-02; ADR 132.
     """
-    page = document_base_url(url)
+    page = document_page_url(url)
     mime = sniffed_media_type(content_type, body)
     if not body:
         return Document(content_type=mime)
@@ -81,11 +84,11 @@ def parse_html(
     if marks:
         markup, only_kept = mark_css_selected(markup, keep, drop)
     seen = parse_markup(
-        markup.encode(), links=links, marked=marks, only_kept=only_kept, drops=drops
+        markup.encode(), links=links, marked=marks, only_kept=only_kept, drops=drops, routes=routes
     )
     base = document_base_url(url, seen.base)
     text = _main_text(seen)
-    found = resolve_html_links(seen.references.values(), base=base, page=page)
+    found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
     declared = iso_639_1_language(seen.language)
     return Document(
         title=_title(seen),
@@ -96,8 +99,12 @@ def parse_html(
         links=found.links,
         links_cut=found.more or seen.cut,
         overlong=found.overlong,
-        canonical=join_url(base, seen.canonical) if seen.canonical else None,
-        refresh=refresh_target_at_once(seen.refresh, base, page) if seen.refresh else None,
+        canonical=_canonical(seen.canonical, base, url, routes=routes),
+        refresh=(
+            refresh_target_at_once(seen.refresh, base, page, routes=routes)
+            if seen.refresh
+            else None
+        ),
         noindex=seen.noindex,
         nofollow=seen.nofollow,
         charset=charset,
@@ -105,6 +112,13 @@ def parse_html(
         declared=declared,
         keywords=seen.keywords,
     )
+
+
+def _canonical(href: str | None, base: can_ada.URL, url: str, *, routes: bool) -> str | None:
+    if not href:
+        return None
+    found = join_url(base, href, routes=routes)
+    return None if "#" in url and found == url.partition("#")[0] else found
 
 
 def parse_plain_text(body: bytes, *, content_type: str, url: str) -> Document:

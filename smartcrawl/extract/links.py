@@ -11,7 +11,7 @@ import can_ada
 
 from smartcrawl.model.documents import Document, Link
 from smartcrawl.model.file_urls import join_file_url
-from smartcrawl.model.urls import MAX_URL_LENGTH, join_url
+from smartcrawl.model.urls import MAX_URL_LENGTH, hash_route, join_url
 from smartcrawl.rules.http import is_refresh_at_once
 
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
@@ -62,6 +62,13 @@ def document_base_url(url: str, href: str | None = None) -> can_ada.URL:
     return base
 
 
+def document_page_url(url: str) -> can_ada.URL:
+    """Return the URL of a page as its links name it: its base URL with its hash route."""
+    page = document_base_url(url)
+    page.hash = hash_route(url)
+    return page
+
+
 class Resolved(NamedTuple):
     """The links of a page."""
 
@@ -71,11 +78,16 @@ class Resolved(NamedTuple):
 
 
 def resolve_html_links(
-    references: Iterable[Reference], *, base: can_ada.URL, page: can_ada.URL
+    references: Iterable[Reference],
+    *,
+    base: can_ada.URL,
+    page: can_ada.URL,
+    routes: bool = False,
 ) -> Resolved:
     """Return the distinct links of a page.
 
-    At most ``MAX_LINKS`` are kept: distinct addresses, without fragment.
+    At most ``MAX_LINKS`` are kept: distinct addresses, without fragment. With ``routes`` hash
+    routes are kept; ``page`` is then the document with its own one.
 
     The first occurrence counts, but ``nofollow`` applies only when all occurrences have it. Links
     to ``page`` itself are left out. A file links to web pages, and to files of its own place.
@@ -88,7 +100,7 @@ def resolve_html_links(
     links: dict[str, Link] = {}
     more = False
     for found in references:
-        url = join_url(base, found.href)
+        url = join_url(base, found.href, routes=routes)
         if url is None and of_file:
             url = join_file_url(base, found.href)
         if url is None:
@@ -148,11 +160,14 @@ def html_refresh_target(content: str) -> str:
     return _refresh_address(match) if match else ""
 
 
-def refresh_target_at_once(content: str, base: can_ada.URL, page: can_ada.URL) -> str | None:
+def refresh_target_at_once(
+    content: str, base: can_ada.URL, page: can_ada.URL, *, routes: bool = False
+) -> str | None:
     """Return the absolute address to which a refresh leads at once; None: it does not.
 
     ``content`` is that of ``<meta http-equiv=refresh>``, or the value of the header ``Refresh``.
-    One that names no address, or ``page`` itself, reloads the page.
+    One that names no address, or ``page`` itself, reloads the page. ``routes``: as in
+    ``resolve_html_links``.
 
     >>> page = can_ada.parse("http://a.example/x")
     >>> refresh_target_at_once("0; url=y", page, page)
@@ -170,7 +185,7 @@ def refresh_target_at_once(content: str, base: can_ada.URL, page: can_ada.URL) -
     address = _refresh_address(match)
     if not is_refresh_at_once(seconds):
         return None
-    return join_url(base, address) if address else str(page)
+    return join_url(base, address, routes=routes) if address else str(page)
 
 
 def may_lead_on(header: str | None, body: bytes) -> bool:

@@ -209,7 +209,7 @@ def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> 
     if len(document.links) > MAX_LINKS or len(document.overlong) > MAX_OVERLONG:
         return "too many links"
     for named in (document.canonical, document.refresh):
-        if named is not None and request_url(named) != named:
+        if named is not None and request_url(named, routes=True) != named:
             return "a canonical address or refresh that is none"
     if document.charset not in _CHARSETS or any(
         len(code) not in (0, 2) for code in (document.language, document.declared)
@@ -238,7 +238,7 @@ def _sound_blocks(section: Section) -> Iterator[Block]:
 def _is_sound(link: Link, url: str) -> bool:
     if len(link.type) > _WORD:
         return False
-    return request_url(link.url) == link.url or _is_file_beside(link.url, url)
+    return request_url(link.url, routes=True) == link.url or _is_file_beside(link.url, url)
 
 
 def _is_file_beside(linked: str, url: str) -> bool:

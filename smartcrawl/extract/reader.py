@@ -151,7 +151,8 @@ class SeenMarkup:
     articles: list[Span] = field(default_factory=list)
     kept: list[Span] = field(default_factory=list)
     dropped: list[Span] = field(default_factory=list)
-    references: dict[str, Reference] = field(default_factory=dict)  #: by href, without fragment
+    #: By href, without a fragment that is a place in the page.
+    references: dict[str, Reference] = field(default_factory=dict)
     cut: bool = False  #: whether there are more references than are kept
     images: dict[str, Image] = field(default_factory=dict)  #: by source
     titles: dict[str, str] = field(default_factory=dict)  #: "title", "og:title"
@@ -480,11 +481,11 @@ class TooDeepError(Exception):
 class MarkupReader(Regions):
     """Target of lxml's parser, which calls it for each tag and text."""
 
-    __slots__ = ("_album", "_anchor", "_heading", "_links", "_words", "data")
+    __slots__ = ("_album", "_anchor", "_heading", "_links", "_routes", "_words", "data")
 
-    def __init__(self, links: bool) -> None:
+    def __init__(self, links: bool, routes: bool = False) -> None:
         super().__init__()
-        self._links = links
+        self._links, self._routes = links, routes
         self.data = self._tokens.append  # called by the parser for each text
         self._heading: tuple[int, int] | None = None  # its first token, and its level
         self._anchor: _Anchor | None = None
@@ -651,7 +652,9 @@ class MarkupReader(Regions):
         """Record a link; return it, or None if it is no new link."""
         if href is None or not self._links or (self._muted and self._is_inert()):
             return None
-        href = href.partition("#")[0]
+        href, _, fragment = href.partition("#")
+        if self._routes and fragment[:1] in ("/", "!"):
+            href = f"{href}#{fragment}"
         if not href or href.isspace():
             return None
         nofollow = bool(rel) and "nofollow" in rel.lower().split()
@@ -673,7 +676,7 @@ class MarkupReader(Regions):
             href = attributes.get("xlink:href")
         if href is None:
             return
-        to_itself = href[:1] == "#"
+        to_itself = href[:1] == "#" and not (self._routes and href[1:2] in ("/", "!"))
         new = None if to_itself else self._refer(href, "hyperlink", attributes.get("rel", ""))
         if new is not None or to_itself:
             marked = to_itself and "headerlink" in attributes.get("class", "")
@@ -841,8 +844,8 @@ class SelectingReader(MarkupReader):
 
     __slots__ = ("_drops", "_only_kept")
 
-    def __init__(self, links: bool, only_kept: bool, drops: Picks | None) -> None:
-        super().__init__(links)
+    def __init__(self, links: bool, routes: bool, only_kept: bool, drops: Picks | None) -> None:
+        super().__init__(links, routes)
         self._only_kept = only_kept
         self._drops = drops
 
@@ -884,6 +887,7 @@ def parse_markup(
     marked: bool = False,
     only_kept: bool = False,
     drops: Picks | None = None,
+    routes: bool = False,
 ) -> SeenMarkup:
     """Parse ``markup`` (UTF-8) once and return its parts.
 
@@ -894,14 +898,18 @@ def parse_markup(
     ``links``: whether to read links. ``marked``: whether selected elements have a mark
     (extract.selection). ``only_kept``: whether some are marked to be kept, so that images elsewhere
     do not count. ``drops`` decides by the start tag which elements are dropped without a mark.
+    ``routes``: whether links keep their hash routes.
     """
     plain = not marked and drops is None
     try:
         return _seen(
-            markup, MarkupReader(links) if plain else SelectingReader(links, only_kept, drops)
+            markup,
+            MarkupReader(links, routes)
+            if plain
+            else SelectingReader(links, routes, only_kept, drops),
         )
     except TooDeepError:
-        seen = _seen(flattened_markup(markup), MarkupReader(links))
+        seen = _seen(flattened_markup(markup), MarkupReader(links, routes))
         seen.refresh = None  # it may have been within <noscript>
         return seen
 

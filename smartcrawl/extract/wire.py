@@ -42,6 +42,7 @@ class Selected(NamedTuple):
 
     keep: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    routes: bool = False  #: whether links keep their hash routes
 
 
 def send_extraction_frames(stream: RawIOBase, *frames: bytes) -> None:

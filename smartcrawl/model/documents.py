@@ -21,7 +21,8 @@ CHUNK_TYPES: Final = ("text", *BLOCK_KINDS)
 class Link(NamedTuple):
     """One outgoing link of a page, before any filter (M-02).
 
-    ``url`` is absolute, without fragment and credentials. ``type`` is ``hyperlink``, ``frame``,
+    ``url`` is absolute, without credentials, and without a fragment unless that is a hash route
+    (``model.urls.hash_route``). ``type`` is ``hyperlink``, ``frame``,
     ``refresh``, ``next``, ``prev``, ``alternate``, ``canonical`` or ``redirect``; those of a
     sitemap or feed are ``entry`` and ``sitemap``, and ``anchor`` is their lastmod. ``nofollow`` is
     true for ``rel=nofollow`` on the link itself; a page's own nofollow is on the document. The type

@@ -207,25 +207,46 @@ class Trackers:
 DEFAULT_TRACKERS: Final = Trackers()
 
 
-def request_url(text: str) -> str | None:
+def hash_route(url: str) -> str:
+    """Return the hash route of a URL with its ``#``; empty: its fragment is a place in the page.
+
+    The first route of a document is the document itself, and an anchor within a route is none.
+
+    >>> hash_route("https://example.com/#/guide?x=1#top"), hash_route("https://example.com/a#!b")
+    ('#/guide?x=1', '#!b')
+    >>> [hash_route(f"https://example.com/{end}") for end in ("#top", "#/", "#!/", "#!", "#")]
+    ['', '', '', '', '']
+
+    Source: ADR 150.
+    """
+    fragment = url.partition("#")[2].partition("#")[0]
+    if not fragment.startswith(("/", "!")) or not fragment.strip("!/"):
+        return ""
+    return f"#{fragment}"
+
+
+def request_url(text: str, *, routes: bool = False) -> str | None:
     """Return the URL to request: WHATWG's spelling, without fragment and credentials.
 
-    None when ``text`` is no http(s) URL with a host, or longer than ``MAX_URL_LENGTH``.
+    None when ``text`` is no http(s) URL with a host, or longer than ``MAX_URL_LENGTH``. With
+    ``routes`` it keeps its hash route, by which the document shows another page (ADR 150).
 
     >>> request_url("HTTP://me:secret@Example.COM:80/a/../b/?utm_source=x#top")
     'http://example.com/b/?utm_source=x'
+    >>> request_url("https://example.com#/guide", routes=True)
+    'https://example.com/#/guide'
     >>> request_url("mailto:me@example.com") is None
     True
 
     Source: RD-15, RD-20, R0-13; URL Standard, section 4.
     """
     try:
-        return _requestable(can_ada.parse(text))
+        return _requestable(can_ada.parse(text), routes)
     except (ValueError, TypeError):  # TypeError: a lone surrogate, which UTF-8 cannot encode
         return None
 
 
-def join_url(base: can_ada.URL, href: str) -> str | None:
+def join_url(base: can_ada.URL, href: str, *, routes: bool = False) -> str | None:
     """Return ``href``, found on the page ``base``, as a URL to request (see ``request_url``).
 
     >>> join_url(can_ada.parse("https://example.com/a/b"), "../c?d#e")
@@ -236,12 +257,12 @@ def join_url(base: can_ada.URL, href: str) -> str | None:
     Source: R0-17, RD-15.
     """
     try:
-        return _requestable(base + href)
+        return _requestable(base + href, routes)
     except (ValueError, TypeError):
         return None
 
 
-def _requestable(parsed: can_ada.URL) -> str | None:
+def _requestable(parsed: can_ada.URL, routes: bool) -> str | None:
     url = str(parsed)
     if not url.startswith(_WEB):
         return None
@@ -249,7 +270,8 @@ def _requestable(parsed: can_ada.URL) -> str | None:
         parsed.username = parsed.password = ""
         url = str(parsed)
     if "#" in url:
-        url = url[: url.index("#")]
+        route = hash_route(url) if routes else ""
+        url = url[: url.index("#")] + route
     return url if len(url) <= MAX_URL_LENGTH else None
 
 
@@ -257,7 +279,8 @@ def normalize_url(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
     """Return the one spelling that identifies an address (``normalizedSource``).
 
     http(s) URLs, those of files (``normalize_file_url``) and Windows paths are normalized; anything
-    else is returned as it is. Never raises, and a second call changes nothing.
+    else is returned as it is. Never raises, and a second call changes nothing. Of a fragment, only
+    a hash route is kept: request URLs have one where their source says so (ADR 150).
 
     >>> normalize_url("HTTP://Example.COM:80/a/?b=2&a=1&utm_source=x#top")
     'http://example.com/a?a=1&b=2'
@@ -265,6 +288,8 @@ def normalize_url(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
     'https://xn--bcher-kva.example/stra%C3%9Fe'
     >>> normalize_url(r"C:\\Docs\\Sub\\\\Report.PDF")
     'file:///c:/docs/sub/report.pdf'
+    >>> normalize_url("https://example.com/#/guide/?b=2&a=1&utm_source=x")
+    'https://example.com/#/guide?a=1&b=2'
     >>> normalize_url("not a URL")
     'not a URL'
 
@@ -297,8 +322,9 @@ def is_same_url_place(url: str, other: str) -> bool:
 
 def _normal_web(url: str, trackers: Trackers) -> str:
     """Normalize a serialized http(s) URL."""
-    parts = _PARTS(url)
+    parts, route = _PARTS(url), ""
     if parts is None:  # rare: a part must be escaped, or left out
+        route = _normal_route(hash_route(url), trackers) if "#" in url else ""
         head, _, query = url.partition("#")[0].partition("?")
         scheme, _, rest = head.partition("://")
         authority, _, path = rest.partition("/")
@@ -312,7 +338,15 @@ def _normal_web(url: str, trackers: Trackers) -> str:
         path.find("/") == len(path) - 1 or azure_service_of_url(origin) is None
     ):
         path = path.rstrip("/")  # not of a blob, whose key it ends
-    return origin + path + _normal_query(query, trackers) if query else origin + path
+    if query:
+        path += _normal_query(query, trackers)
+    return origin + path + route
+
+
+def _normal_route(route: str, trackers: Trackers) -> str:
+    """Return a hash route as the rest of an address is written: its path, then its query."""
+    path, _, query = route.partition("?")
+    return path.rstrip("/") + _normal_query(query, trackers)
 
 
 def _path_without_trackers(path: str, trackers: Trackers) -> str:
@@ -467,7 +501,7 @@ def url_path(url: str) -> str:
     >>> url_path("https://example.com/a/b?c=/d/")
     '/a/b'
     """
-    return f"/{url[url.index('/') + 2 :].partition('?')[0].partition('/')[2]}"
+    return f"/{url.partition('#')[0][url.index('/') + 2 :].partition('?')[0].partition('/')[2]}"
 
 
 def url_has_port(host: str) -> bool:

@@ -24,7 +24,7 @@ from smartcrawl.registry.items import pending_pins_of
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_links, unpack_stored_numbers
 from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, verified_orphan_rows
-from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows
+from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows, known_request_url
 from smartcrawl.registry.runs.runs import last_run_row
 from smartcrawl.registry.spellings import stored_spelling_story
 from smartcrawl.reports.stored_robots import RobotsOfSources
@@ -394,7 +394,7 @@ class Stories:
     def about(self, url: str, sources: Sequence[str] = ()) -> dict[str, Any]:
         """Return the stories of one address, under KEYS; ``sources``: () for all."""
         connection, trackers = self._connection, self._options.trackers
-        requested = request_url(url) or url
+        requested = known_request_url(connection, url, trackers) or url
         identity = normalize_url(requested, trackers)
         key = url_digest(identity)
         pages = [
@@ -406,12 +406,12 @@ class Stories:
             requested,
             url_item_id(url_item_kind(identity), key),
             [self.story(page, key) for page in pages],
-            [] if pages else self.in_scope(url),
-            [] if pages else self.listed_by(url),
-            [] if pages else self.refused(url),
+            [] if pages else self.in_scope(requested),
+            [] if pages else self.listed_by(requested),
+            [] if pages else self.refused(requested),
             [] if pages else reported_near_misses(connection, url, trackers),
             reported_pending_pins(connection, key, sources),
-            [] if pages else self._unlisted(url),
+            [] if pages else self._unlisted(requested),
         )
         return dict(zip(KEYS, values, strict=True))
 

@@ -23,6 +23,7 @@ from smartcrawl.extract.hashes import body_hash, compared_text, document_content
 from smartcrawl.extract.links import (
     document_base_url,
     document_links_depend_on_url,
+    document_page_url,
     refresh_target_at_once,
 )
 from smartcrawl.extract.sitemaps import (
@@ -446,9 +447,13 @@ class Reading:
         kind, brings = run.source.kind_of(visit.page.url), (Outcome.CHANGED, Outcome.NOT_MODIFIED)
         if not kind.is_shielded or visit.outcome not in brings:
             return False
-        here = document_base_url(visit.url)
+        here = document_page_url(visit.url)
         header = answer.refresh or ""
-        target = document.refresh if document else refresh_target_at_once(header, here, here)
+        target = (
+            document.refresh
+            if document
+            else refresh_target_at_once(header, here, here, routes=run.source.has_hash_routes)
+        )
         reloads = target == str(here)
         if target is None or (reloads and not _got_first_cookie(visit)):
             return False

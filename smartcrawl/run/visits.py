@@ -20,7 +20,7 @@ from smartcrawl.model.exceptions import HostBlockedError, HostDownError
 from smartcrawl.model.pages import Page, PageAnswer, Visit, VisitAttempt
 from smartcrawl.model.program import program_name
 from smartcrawl.model.setting_values import given_number
-from smartcrawl.model.urls import join_url, unsigned_url, url_host_key
+from smartcrawl.model.urls import hash_route, join_url, unsigned_url, url_host_key
 from smartcrawl.rules.absence import TEMPORARY
 from smartcrawl.rules.http import (
     http_conditional_headers,
@@ -320,7 +320,10 @@ def _redirected(
 ) -> NextRequest | None:
     """Return the next request of this visit, or None if the redirect is its outcome."""
     location = _location(headers)
-    target = join_url(can_ada.parse(answer.url), location) if location else None
+    routes = run.source.has_hash_routes
+    target = join_url(can_ada.parse(answer.url), location, routes=routes) if location else None
+    if target is not None and "#" not in f"{location}":  # as in a browser: the fragment stays
+        target += hash_route(answer.url)
     if target is None:
         visit.fail(Fault.NO_LOCATION, f"status {answer.status} without a usable Location")
         return None

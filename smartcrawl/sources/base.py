@@ -91,6 +91,11 @@ class Source(BaseModel):
         """Whether a browser shows its pages before they are read."""
         return False
 
+    @property
+    def has_hash_routes(self) -> bool:
+        """Whether hash routes of its documents are pages of their own."""
+        return False
+
     def lists(self, url: str) -> bool:
         """Whether a listing of the source says if the page at ``url`` exists."""
         return self.kind_of(url).is_listed
@@ -214,6 +219,7 @@ class SourceExtractionConfig:
     basis: str = "text"  #: input of the content hash: text or bytes
     chunks: ChunkSize = DEFAULT_CHUNK_SIZE
     logs_in: bool = False  #: whether links that log out are left out
+    routes: bool = False  #: whether links keep their hash routes
 
     @classmethod
     def of(cls, source: Source | None, options: Options) -> Self:
@@ -223,7 +229,14 @@ class SourceExtractionConfig:
             return cls(basis=basis, chunks=options.chunks)
         rules = tuple((rule.pattern, rule.mode) for rule in source.index_modes)
         selectors = PageSelectors(source.keep_selectors, source.drop_selectors)
-        return cls(rules, selectors, basis, options.chunks, source.has_login)
+        return cls(
+            rules,
+            selectors,
+            basis,
+            options.chunks,
+            logs_in=source.has_login,
+            routes=source.has_hash_routes,
+        )
 
     def mode_of(self, url: str) -> Mode:
         """Return the index mode of the page at a request URL."""
@@ -243,4 +256,6 @@ class SourceExtractionConfig:
             parts.append(self.chunks)
         if self.logs_in:
             parts.append("logs in")
+        if self.routes:
+            parts.append("hash routes")
         return hashlib.sha256(json.dumps(parts).encode()).digest()[:16]

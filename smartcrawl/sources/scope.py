@@ -10,7 +10,7 @@ from typing import Final, Protocol, Self
 
 import re2
 
-from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_host_key
+from smartcrawl.model.urls import MAX_URL_LENGTH, hash_route, request_url, url_host_key
 from smartcrawl.rules.extent import is_below_folder
 
 _SMALL: Final = 1 << 20  #: bytes of memory for a pattern; almost every one has enough
@@ -195,6 +195,7 @@ class SiteScope:
     addresses: frozenset[str] | None = None  #: these request URLs alone; None: by the rules here
     folders: frozenset[str] = frozenset()  #: paths with a slash at the end; empty: every path
     ways: frozenset[str] = frozenset()  #: request URLs that need neither folder nor pattern
+    routes: bool = False  #: whether hash routes are addresses of their own
     _wanted: tuple[ScopePattern, ...] = field(init=False, repr=False, compare=False)
     _excluded: tuple[ScopePattern, ...] = field(init=False, repr=False, compare=False)
 
@@ -217,12 +218,15 @@ class SiteScope:
 
     def refusal(self, url: str) -> str | None:
         """Return the reason why ``url`` does not belong to the source, or None if it does."""
-        known = request_url(url)
+        known = request_url(url, routes=self.routes)
         if known is None:
             return f"it is not an http(s) URL of at most {MAX_URL_LENGTH} characters"
+        if not self.routes and hash_route(url):
+            return "a hash route is a page of its own only with render_hash_routes"
         if self.addresses is not None:
             return None if known in self.addresses else "it is none of the single pages"
-        authority, _, rest = known[known.index("/") + 2 :].partition("/")
+        place = known.partition("#")[0]
+        authority, _, rest = place[place.index("/") + 2 :].partition("/")
         if not self._holds(authority):
             return "its host is not in allowed_domains"
         if self.folders and not self._is_below(known, rest):
@@ -273,6 +277,8 @@ class SiteScope:
         ]
         if self.addresses is not None:
             parts.append(sorted(self.addresses))
+        if self.routes:
+            parts.append(["hash routes"])
         if self.folders or self.ways:
             parts += [sorted(self.folders), sorted(self.ways)]
         return sha256(json.dumps(parts).encode()).digest()[:16]
@@ -286,7 +292,7 @@ class SiteScope:
         >>> SiteScope(hosts=frozenset({"example.com"})).moved_to("https://www.example.com/").hosts
         frozenset({'www.example.com'})
         """
-        known = request_url(url)
+        known = request_url(url, routes=self.routes)
         if known is None:
             return None
         new = url_host_key(known)

@@ -56,6 +56,7 @@ class SiteSource(Source):
     render_wait_for: Selector = ""  #: CSS: an element to wait for
     render_scroll: Limit = 0  #: times that a page is scrolled to its end
     render_seconds: Annotated[int, Field(ge=1, le=300)] = 10  #: of a page, without its requests
+    render_hash_routes: bool = False  #: whether #/a and #!a are pages of their own
     data_hosts: Domains = ()  #: other hosts whose data its pages may ask
     data_posts: Patterns = ()  #: addresses that a POST reads
 
@@ -83,6 +84,11 @@ class SiteSource(Source):
             raise ValueError(
                 "have auth and render beside them: pages behind a login are not rendered yet; leave"
                 " one of the two out"
+            )
+        if self.render_hash_routes and not self.is_rendered:
+            raise ValueError(
+                "have render_hash_routes and no browser that could show them: add"
+                ' render = "always", or leave render_hash_routes out'
             )
         scope = self.scope
         outside = [
@@ -120,6 +126,11 @@ class SiteSource(Source):
         return self.render != "no"
 
     @property
+    def has_hash_routes(self) -> bool:
+        """Whether hash routes of its documents are pages of their own."""
+        return self.render_hash_routes
+
+    @property
     def scope(self) -> SiteScope:
         """The scope of the source; without ``allowed_domains`` the hosts of its seeds.
 
@@ -143,6 +154,7 @@ class SiteSource(Source):
             domains=frozenset(domains),
             excluded_patterns=self.excluded_patterns,
             max_depth=self.max_depth,
+            routes=self.has_hash_routes,
             **self._part(),
         )
 

@@ -481,9 +481,10 @@ class Running:
 
 
 def path_of(url: str) -> str:
-    """Return path and query of a URL."""
+    """Return path, query and hash route of a URL."""
     parts = urlsplit(url)
-    return parts.path + (f"?{parts.query}" if parts.query else "")
+    route = f"#{parts.fragment}" if parts.fragment else ""
+    return parts.path + (f"?{parts.query}" if parts.query else "") + route
 
 
 def differences(found: Any, expected: Any, where: str = "") -> Iterator[str]:

@@ -735,3 +735,52 @@ def test_headings_beyond_a_limit_are_text():
 
     assert [section.heading for section in document.sections] == ["a", "b"]
     assert document.sections[-1].text == "2\nc\n3"
+
+
+def routed(markup, url=URL):
+    body = markup.encode()
+    return parse_html(body, content_type="text/html", url=url, routes=True)
+
+
+ROUTES = "".join(
+    f"<a href='{href}'>{href}</a>"
+    for href in ("#/a", "#top", "#!b?x=1", "#/", "/c#/d#part", "e#f", "/#/a", "#!")
+)
+
+
+def test_hash_routes_are_links_where_they_are_wanted():
+    document = routed(ROUTES)
+    assert [link.url.removeprefix(URL) for link in document.links] == [
+        "#/a", "#!b?x=1", "c#/d", "e",
+    ]  # fmt: skip
+    assert [link.anchor for link in document.links] == ["#/a", "#!b?x=1", "/c#/d#part", "e#f"]
+    assert [link.url.removeprefix(URL) for link in read(ROUTES, URL).links] == ["c", "e"]
+
+
+def test_a_route_leads_to_its_document_and_not_to_itself():
+    document = routed(ROUTES, f"{URL}#/a")
+    assert [link.url.removeprefix(URL) for link in document.links] == ["#!b?x=1", "", "c#/d", "e"]
+
+
+def test_a_base_has_no_route():
+    found = routed("<base href='/x/#/y'><a href='#/a'>a</a><a href='b'>b</a>", f"{URL}#/z").links
+    assert [link.url.removeprefix(URL) for link in found] == ["x/#/a", "x/b"]
+
+
+@pytest.mark.parametrize(
+    ("url", "href", "canonical"),
+    [
+        (URL, URL, URL),
+        (f"{URL}#/a", URL, None),
+        (f"{URL}#/a", f"{URL}#/b", f"{URL}#/b"),
+        (f"{URL}#/a", f"{URL}other", f"{URL}other"),
+    ],
+)
+def test_canonical_link_of_all_routes_to_their_document_says_nothing(url, href, canonical):
+    assert routed(f"<link rel=canonical href='{href}'>", url).canonical == canonical
+
+
+def test_refresh_leads_to_a_route():
+    markup = "<meta http-equiv=refresh content='0; url=#/b'>"
+    assert routed(markup, f"{URL}#/a").refresh == f"{URL}#/b"
+    assert read(markup, URL).refresh == URL

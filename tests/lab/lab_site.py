@@ -98,5 +98,7 @@ class Web:
             if site.host == parts.netloc:
                 site.posted = body or site.posted
                 target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+                if parts.fragment:  # a page of the table stands for what a browser shows
+                    target += f"#{parts.fragment}"
                 return site.ask(method, target, {n.lower(): v for n, v in headers.items()})
         return LabFault(Fault.DNS, parts.netloc)

@@ -37,7 +37,7 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.model.settings_table import setting_value
-from smartcrawl.model.urls import url_endpoint, url_host_key
+from smartcrawl.model.urls import normalize_url, url_endpoint, url_host_key
 from smartcrawl.rules.absence import LIKE_200
 from smartcrawl.rules.model import Fault
 from smartcrawl.rules.rendering import (
@@ -120,7 +120,15 @@ class PageRenderer:
             self._run.incomplete(f"data: {missing}")
             raise _RenderingError(f"data of the page is missing: {missing}", Fault.DATA_MISSING)
         leads_to = found.moved_to if words < FEW_WORDS else ""
+        if self._source.has_hash_routes and self._is_elsewhere(response.url, found.url):
+            leads_to = found.url
         return _with_markup(request, response, found.html, leads_to)
+
+    def _is_elsewhere(self, url: str, shown: str) -> bool:
+        """Whether a page ended at another hash route of its document than the one asked for."""
+        trackers = self._run.options.trackers
+        is_same_place = urldefrag(url).url == urldefrag(shown).url
+        return is_same_place and normalize_url(url, trackers) != normalize_url(shown, trackers)
 
     def _reads_by_post(self, url: str) -> bool:
         return any(pattern.search(url) for pattern in self._posts)

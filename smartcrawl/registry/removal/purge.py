@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.file_urls import url_item_kind
+from smartcrawl.model.urls import Trackers, normalize_url, request_url, url_digest
 from smartcrawl.registry.connection import Connection, Many, transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.library.items import library_records_at
@@ -385,6 +386,19 @@ def known_record_rows(
         KnownRecord(no, source_no, source, url, bool(held), bool(pinned))
         for no, source_no, source, url, held, pinned in rows
     ]
+
+
+def known_request_url(connection: Connection, word: str, trackers: Trackers) -> str | None:
+    """Return the request URL of an address that a person named; None: it is none of the web.
+
+    It keeps its hash route where a page is known by it. Elsewhere a fragment is a place in a page.
+    """
+    routed = request_url(word, routes=True)
+    if routed is not None and "#" in routed:
+        key = url_digest(normalize_url(routed, trackers))
+        if connection.execute(_OF_ID, (key,)).fetchall():
+            return routed
+    return request_url(word)
 
 
 def unpin_rows(connection: Connection, pages: Iterable[int]) -> None:

@@ -20,6 +20,7 @@ from smartcrawl.model.urls import normalize_url, url_digest, url_digests_of_id, 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names, unknown_source_error
 from smartcrawl.registry.pack import unpack_stored_document
+from smartcrawl.registry.removal.purge import known_request_url
 from smartcrawl.reports.export import page_as_markdown
 from smartcrawl.reports.status import SourceStatus, status_report
 from smartcrawl.server.mcp.answers import (
@@ -248,7 +249,8 @@ def _page_row(connection: Connection, word: str, options: Options) -> Any:
         return connection.execute(_BY_NUMBER, (int(found[1]),)).fetchone()
     span = url_digests_of_id(word)
     if span is None:
-        key = url_digest(normalize_url(word, options.trackers))
+        known = known_request_url(connection, word, options.trackers) or word
+        key = url_digest(normalize_url(known, options.trackers))
         span = key, key
     return connection.execute(_BY_ID, span).fetchone()
 
