@@ -66,13 +66,12 @@ def parse_html(
     choice for text and images: only elements in ``keep`` count, if the page has any, and none in
     ``drop``. Links are those of the whole page, absolute, http(s), distinct, unfiltered; without
     ``links`` there are none. Without ``detect`` the language is the declared one
-    (``with_detected_language``). With ``routes`` links keep their hash routes, and a canonical link
-    of a hash route to its document says nothing: all routes have it (ADR 150).
+    (``with_detected_language``). With ``routes`` links keep their hash routes.
 
     Raises:
         ValueError: ``url`` is not absolute.
 
-    Source: R0-17, R0-18, R0-59, R1-25, RD-15, G-02; ADR 132.
+    Source: R0-17, R0-18, R0-59, R1-25, RD-15, G-02; ADR 132, 150.
     """
     page = document_page_url(url)
     mime = sniffed_media_type(content_type, body)
@@ -83,9 +82,8 @@ def parse_html(
     marks, only_kept = bool(keep or drop) and drops is None, False
     if marks:
         markup, only_kept = mark_css_selected(markup, keep, drop)
-    seen = parse_markup(
-        markup.encode(), links=links, marked=marks, only_kept=only_kept, drops=drops, routes=routes
-    )
+    choices = {"links": links, "marked": marks, "only_kept": only_kept, "routes": routes}
+    seen = parse_markup(markup.encode(), drops=drops, **choices)
     base = document_base_url(url, seen.base)
     text = _main_text(seen)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
@@ -100,11 +98,7 @@ def parse_html(
         links_cut=found.more or seen.cut,
         overlong=found.overlong,
         canonical=_canonical(seen.canonical, base, url, routes=routes),
-        refresh=(
-            refresh_target_at_once(seen.refresh, base, page, routes=routes)
-            if seen.refresh
-            else None
-        ),
+        refresh=refresh_target_at_once(seen.refresh or "", base, page, routes=routes),
         noindex=seen.noindex,
         nofollow=seen.nofollow,
         charset=charset,
@@ -115,6 +109,7 @@ def parse_html(
 
 
 def _canonical(href: str | None, base: can_ada.URL, url: str, *, routes: bool) -> str | None:
+    """Return the canonical address; that of a hash route's document is the same for all routes."""
     if not href:
         return None
     found = join_url(base, href, routes=routes)
