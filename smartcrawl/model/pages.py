@@ -7,6 +7,7 @@ attempt to fetch it: the traffic, the answer and the parsed body.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, NamedTuple
 
 from smartcrawl.model.documents import Chunk, Document
@@ -320,6 +321,7 @@ class VisitAttempt:
     away: Visit | None = None  #: the redirect to another address that is asked now, in its visit
     #: number of the login that its last request was sent with; 0: none, or the answer counts
     login: int = 0
+    login_until: float = inf  #: Unix seconds until which the credentials of its requests hold
     shows_login: bool | None = None  #: whether the last answer shows the proof; None: it cannot
 
     def begins(self, spelling: str) -> None:

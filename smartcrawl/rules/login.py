@@ -231,6 +231,7 @@ def walls_against_seal(met: Sequence[Met], *, visits: int) -> tuple[str, ...]:
 #: The kinds of a login, as sources.toml has them.
 KINDS_OF_LOGIN: Final = (
     "form", "cookie", "basic", "bearer", "header", "digest", "client_certificate",
+    "oauth2_client",
 )  # fmt: skip
 MOST_ENDS: Final = 2  #: ends of a session in one run; after the last one nothing more is asked
 FIRST_WAIT: Final = 3_600  #: seconds after a refused login

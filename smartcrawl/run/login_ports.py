@@ -64,6 +64,10 @@ class RunLogin(Protocol):
         """Whether a visit counts; otherwise it waits for the proof."""
 
     @property
+    def is_ready(self) -> bool:
+        """Whether pages may be asked with the credentials that are at hand."""
+
+    @property
     def waits(self) -> bool:
         """Whether answers wait for the proof."""
 
@@ -76,7 +80,7 @@ class RunLogin(Protocol):
         """Whether no page is to be asked before the answers that wait are settled."""
 
     async def ready(self) -> bool:
-        """Log in before the first request; return False if nothing is to be asked."""
+        """Log in before the first request, and renew what ends; False: nothing is to be asked."""
 
     async def settle(self) -> Settled:
         """Ask the proof page, and decide about the answers that waited before."""

@@ -47,6 +47,13 @@ from smartcrawl.rules.login import (
     waits_for_proof,
 )
 from smartcrawl.rules.model import Fault
+from smartcrawl.rules.oauth import (
+    GrantedToken,
+    client_authorization,
+    client_grant_body,
+    granted_token,
+    token_refusal,
+)
 from smartcrawl.run.answers import Answer, AnswerHeaders
 from smartcrawl.run.login_ports import LoginRequest, Settled
 from smartcrawl.sources.client_certificates import ClientCertificate
@@ -64,6 +71,8 @@ _FORGOTTEN: Final = 3_600  #: seconds after which the end of a session does not 
 _LOOK: Final = 0.5  #: seconds between two looks at the attempt of another worker
 _FORM: Final = "application/x-www-form-urlencoded"
 _BOUND: Final = frozenset({"ntlm", "negotiate"})
+_RENEWABLE: Final = frozenset({"form", "oauth2_client"})  #: kinds that can log in once more
+_EXPIRED: Final = -1  #: the number of no login: its answer came after the end of its token
 
 
 #: Sends a request of the login, without retries; any error means that there is no answer.
@@ -98,6 +107,7 @@ class LoginSession:
         self._jar: tuple[Cookie, ...] = ()
         self._challenge: DigestChallenge | None = None  #: None: the server asked for no digest yet
         self._count = 0  #: of requests that met it
+        self._token: GrantedToken | None = None  #: of OAuth
         self._is_fruitful = True  #: whether an answer counted since the last new challenge
         self._proof_page: str | None = None
         self._waiting: list[Visit] = []
@@ -142,6 +152,8 @@ class LoginSession:
             return {}
         attempt.login = min(attempt.login or self.number, self.number)
         attempt.shows_login = None
+        if self._token is not None:
+            attempt.login_until = min(attempt.login_until, self._token.until)
         return self.credentials(url, method)
 
     def credentials(self, url: str, method: str = "GET") -> Mapping[str, str]:
@@ -152,6 +164,8 @@ class LoginSession:
             return {"Cookie": self._cookie_of_operator(url)}
         if self._auth.kind == "digest":
             return self._digest(url, method)
+        if self._auth.kind == "oauth2_client":
+            return {"Authorization": f"Bearer {self._token.value}"} if self._token else {}
         if self._auth.kind != "form":
             return self._static  # with a certificate none: connections show it
         header = session_cookie_header(self._jar, url)
@@ -195,6 +209,8 @@ class LoginSession:
     def judge(self, attempt: VisitAttempt, answer: Answer) -> None:
         """Note whether an answer to a request of a visit shows the proof."""
         attempt.shows_login = self._shows(answer) if attempt.login else None
+        if attempt.login and time.time() >= attempt.login_until:
+            attempt.login = _EXPIRED
 
     def _shows(self, answer: Answer) -> bool | None:
         """Whether an answer shows the proof; None: it cannot, or the login has none."""
@@ -242,12 +258,21 @@ class LoginSession:
 
     # The login and its proof
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether pages may be asked with the credentials that are at hand."""
+        return self.number > 0 and self.over is None and not self._is_token_due
+
+    @property
+    def _is_token_due(self) -> bool:
+        return self._token is not None and time.time() >= self._token.renewed_at
+
     async def ready(self) -> bool:
-        """Log in before the first request; return False if nothing is to be asked."""
-        if self.number == 0 and self.over is None:
+        """Log in before the first request, and renew what ends; False: nothing is to be asked."""
+        if not self.is_ready and self.over is None:
             async with self._lock:
-                if self.number == 0 and self.over is None:
-                    await self._log_in()
+                if not self.is_ready and self.over is None:
+                    await self._log_in(renews=self.number > 0)
         return self.over is None
 
     async def settle(self) -> Settled:
@@ -259,6 +284,10 @@ class LoginSession:
             current = [v for v in waiting if v.attempt and v.attempt.login == self.number]
             older = [v for v in waiting if not (v.attempt and v.attempt.login == self.number)]
             before = self._challenge
+            if self._is_token_due:
+                await self._log_in(renews=True)
+                if self.over is not None:
+                    return Settled([], [], waiting)
             proof, why = await self._proof_in_words() if current else (Proof.HELD, "")
             if proof is Proof.HELD and self._challenge is not before:
                 # The server had forgotten the challenge of before; what met it counts.
@@ -298,14 +327,17 @@ class LoginSession:
         self._ended = [*(at for at in self._ended if now - at < _FORGOTTEN), now]
         if len(self._ended) >= MOST_ENDS:
             self._end("ended twice")
-        elif self._auth.kind == "form":
+        elif self._auth.kind in _RENEWABLE:
             logger.info("%s: the session ended (%s); logging in again", self._name, why)
             await self._log_in()
         else:
             self._end(why)
 
-    async def _log_in(self) -> None:
-        """Log in, unless the login was refused lately or by another worker of the run."""
+    async def _log_in(self, *, renews: bool = False) -> None:
+        """Log in, unless the login was refused lately or by another worker of the run.
+
+        ``renews``: whether the session goes on, with another token.
+        """
         while True:
             refusal = self._rows.refusal(self._configuration, int(time.time()))
             if refusal is not None:
@@ -327,6 +359,9 @@ class LoginSession:
             raise
         else:
             self._rows.held()
+            if renews:
+                logger.debug("%s: the token was renewed", self._name)
+                return
             self.number += 1
             logger.info("%s: logged in; %s shows it", self._name, self._proof_page)
 
@@ -340,6 +375,8 @@ class LoginSession:
         self._jar, landed = (), None
         if self._auth.kind == "form":
             landed = await self._send_form()
+        if self._auth.kind == "oauth2_client":
+            self._token = await self._granted()
         why = ""
         known = [] if self._proof_page is None else [self._proof_page]
         for page in dict.fromkeys([*known, *self._seeds]):
@@ -369,6 +406,36 @@ class LoginSession:
         if answer.status >= 400:
             raise self._failed(answer)
         return answer
+
+    async def _granted(self) -> GrantedToken:
+        """Ask for a token; a failing server is asked again.
+
+        Raises:
+            _RefusedError: there is none.
+            _UnknownError: there is no answer.
+        """
+        auth, secrets = self._auth, self._secrets
+        assert auth.token_url is not None, "its kind needs it"
+        own = client_authorization(secrets["client_id"].reveal(), secrets["client_secret"].reveal())
+        headers = {"Authorization": own, "Content-Type": _FORM, "Accept": "application/json"}
+        body = client_grant_body(auth.scope)
+        for left in range(_TRIES - 1, -1, -1):
+            asked_at = time.time()
+            answer = await self._asked(LoginRequest(auth.token_url, "POST", body, headers))
+            if judge_proof(answer.status, shows=None) is not Proof.UNKNOWN:
+                break
+            if not left:
+                raise _UnknownError(f"no answer: HTTP {answer.status} on {auth.token_url}")
+            await self.pause(_BETWEEN)
+        if answer.status in REDIRECTS:
+            raise _RefusedError(f"{auth.token_url} redirects, where the secret is not sent")
+        if answer.status >= 300:
+            why = token_refusal(answer.body)
+            raise _RefusedError(f"refused (HTTP {answer.status}{why}) by {auth.token_url}")
+        try:
+            return granted_token(answer.body, asked_at)
+        except ValueError as error:
+            raise _RefusedError(f"no token from {auth.token_url}, as {error}") from None
 
     def _filled_in(self, form: LoginForm) -> LoginRequest:
         own = [(name, self._secrets[f"fields.{name}"].reveal()) for name in self._auth.fields]
@@ -444,15 +511,8 @@ class LoginSession:
         raise _RefusedError(f"redirects in a circle on {request.url}")
 
     async def _sent(self, request: LoginRequest, *, is_again: bool = False) -> Answer:
-        assert self._ask is not None, "the crawl has begun"
         headers = {**request.headers, **self.credentials(request.url, request.method)}
-        try:
-            answer = await self._ask(request._replace(headers=headers))
-        except (RunHaltedError, asyncio.CancelledError):
-            raise
-        except Exception as error:  # whatever failed, there is no answer
-            said = redacted_text(str(error)) or type(error).__name__
-            raise _UnknownError(f"no answer from {request.url} ({said[:200]})") from error
+        answer = await self._asked(request._replace(headers=headers))
         found = None
         if self._auth.kind == "digest" and answer.status == 401:
             found = digest_challenge(AnswerHeaders(answer.headers).lines(b"www-authenticate"))
@@ -463,6 +523,16 @@ class LoginSession:
             lines = AnswerHeaders(answer.headers).lines(b"set-cookie")
             self._jar = cookies_after_answer(self._jar, lines, request.url, int(time.time()))
         return answer._replace(url=request.url)
+
+    async def _asked(self, request: LoginRequest) -> Answer:
+        assert self._ask is not None, "the crawl has begun"
+        try:
+            return await self._ask(request)
+        except (RunHaltedError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # whatever failed, there is no answer
+            said = redacted_text(str(error)) or type(error).__name__
+            raise _UnknownError(f"no answer from {request.url} ({said[:200]})") from error
 
     def _end(self, why: str) -> None:
         """Ask nothing more, and say why."""

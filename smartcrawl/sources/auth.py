@@ -35,7 +35,9 @@ _NEEDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "bearer": (("token",),),
     "header": (("headers",),),
     "client_certificate": (("certificate",), ("key",)),
+    "oauth2_client": (("token_url",), ("client_id",), ("client_secret",)),
 }
+_MAY: Final[Mapping[str, tuple[str, ...]]] = {"oauth2_client": ("scope",)}
 _OF_ALL: Final = ("kind", "origins", "logged_in", "logout_patterns")
 _BOUND_TO_CONNECTIONS: Final = frozenset({"ntlm", "spnego", "negotiate", "kerberos"})
 _REMEDY_OF_BOUND: Final = (
@@ -50,7 +52,16 @@ _OURS: Final = frozenset(
     }
 )  # fmt: skip
 #: Keys with the name of one secret each.
-_SINGLE: Final = ("user", "password", "token", "cookie", "certificate", "key")
+_SINGLE: Final = (
+    "user",
+    "password",
+    "token",
+    "cookie",
+    "certificate",
+    "key",
+    "client_id",
+    "client_secret",
+)
 _OF_SEVERAL_LINES: Final = frozenset({"cookie_file", "certificate", "key"})
 _TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 #: An example of each key that a kind needs.
@@ -64,6 +75,9 @@ _EXAMPLES: Final = {
     "password": 'the name of the variable that has the password, as in "DOCS_PASSWORD"',
     "token": 'the name of the variable that has the token, as in "DOCS_TOKEN"',
     "headers": 'the headers, as in { X-Api-Key = "DOCS_KEY" }',
+    "token_url": 'the address that gives tokens, as in "https://login.example.com/oauth2/token"',
+    "client_id": 'the name of the variable that has it, as in "DOCS_CLIENT"',
+    "client_secret": 'the name of the variable that has it, as in "DOCS_CLIENT_SECRET"',
     "certificate": 'the file that has it in PEM, as in "file:/etc/smartcrawl/docs.pem"',
     "key": 'the file that has the private key in PEM, as in "file:/etc/smartcrawl/docs.key"',
 }
@@ -114,6 +128,10 @@ class SourceAuth(BaseModel):
     cookie_file: str | None = None  #: a file of cookies as browsers export them
     certificate: _FileName | None = None  #: PEM, with those of its authorities; no secret
     key: _FileName | None = None  #: PEM: the private key of ``certificate``
+    token_url: _Address | None = None  #: that gives a token to the client
+    client_id: SecretName | None = None
+    client_secret: SecretName | None = None
+    scope: str | None = None  #: of the token
     login: _Address | None = None
     fields: dict[str, SecretName] = {}  #: of the form at ``login``
     logged_in: Selector | None = None  #: CSS: what pages show to those who are logged in
@@ -178,7 +196,8 @@ class SourceAuth(BaseModel):
 
         Where there is no user, the names of the secrets count. A new password is no other user.
         """
-        key = "user" if self.user is not None else None
+        users: list[str] = [key for key in ("user", "client_id") if key in self.secrets]
+        key = users[0] if users else None
         if (field := first_user_field(self.fields)) is not None:
             key = f"fields.{field}"
         who = [secrets[key].reveal()] if key is not None else sorted(self.secrets.items())
@@ -199,7 +218,8 @@ def declared_auth(where: str, table: object, folder: Path | None) -> SourceAuth:
     if kind not in KINDS_OF_LOGIN:
         raise ValueError(f"{where} kind {_wrong_kind(kind)}")
     needed = _NEEDS[kind]
-    known = dict.fromkeys((*_OF_ALL, *(key for keys in needed for key in keys)))
+    own = (*(key for keys in needed for key in keys), *_MAY.get(kind, ()))
+    known = dict.fromkeys((*_OF_ALL, *own))
     problems = [
         f"{where} {key} {_unknown(key, kind, list(known))}" for key in table if key not in known
     ]
@@ -242,6 +262,13 @@ def auth_problems(auth: SourceAuth, seeds: tuple[str, ...], where: str) -> list[
             " counts; add a seed"
         )
     origins = auth.origins or own
+    if auth.token_url is not None and not auth.token_url.startswith("https://"):
+        place = url_origin(auth.token_url)
+        if place not in origins:
+            problems.append(
+                f"{where} token_url begins with http://, where anybody on the way reads the secret;"
+                f" if you want that, write origins = {json.dumps([*origins, place])}"
+            )
     if auth.login is not None and url_origin(auth.login) not in origins:
         problems.append(
             f"{where} login: {url_origin(auth.login)} is none of the origins that get the"

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,6 +123,43 @@ def test_nginx_takes_basic(crawl: Crawl, tmp_path: Path):
         assert "login: refused (HTTP 401)" in result.out
         assert len(crawl.hits("treasure")) == 2
         assert crawl.records(status="Gone") == []
+
+
+class TokenSite(Site):
+    """A token endpoint, whose tokens last for two minutes."""
+
+    asked = ""
+
+    def answer(self, method: str, path: str, headers: dict[str, str]) -> Any:
+        self.asked = headers.get("authorization", "")
+        given = '{"access_token": "tok-77aa", "token_type": "Bearer", "expires_in": 120}'
+        self.pages["/token"] = Page(given, content_type="application/json")
+        return super().answer("GET", path, headers)
+
+
+def test_a_token_of_another_host_logs_in(crawl: Crawl, guard: GuardedSite):
+    """By engine and lane; its endpoint gets no token, and the pages no secret."""
+    guard.token, guard.wall = "tok-77aa", "404"
+    with TokenSite() as tokens:
+        origins = json.dumps([guard.url(""), tokens.url("")])
+        crawl.declare(
+            f'[sources.docs]\nseeds = ["{guard.url("/")}"]\n[sources.docs.auth]\n'
+            f'kind = "oauth2_client"\norigins = {origins}\ntoken_url = "{tokens.url("/token")}"\n'
+            'client_id = "DOCS_USER"\nclient_secret = "DOCS_PASSWORD"\n'
+        )
+        refused = crawl(source="docs", settings=_SETTINGS, expect=3)
+        assert f"login: no answer from {tokens.url('/token')} (" in refused.out, refused.out
+        assert tokens.log == []
+        settings = _SETTINGS | {"ALLOW_NETWORKS": "127.0.0.0/8"}
+        for found in ("new", "unchanged"):
+            crawl(source="docs", settings=settings)
+            assert words(crawl) == {found}
+        assert [r.path for r in tokens.log] == ["/token", "/token"]
+        assert tokens.asked == "Basic Ym90OmdlaGVpbS01ZjJj"
+        assert set(guard.given) == {"", "Bearer tok-77aa"}
+        assert crawl.runs()[0]["notModified"] >= 20
+    sought = (b"tok-77aa", PASSWORD.encode(), b"Ym90OmdlaGVpbS01ZjJj")
+    assert [n for n, c in crawl.written() if any(one in c for one in sought)] == []
 
 
 def test_the_page_of_the_manual_logs_in(crawl: Crawl, guard: GuardedSite):

@@ -18,6 +18,11 @@ from tests.certificates import made
 
 BASIC = 'kind = "basic"\nuser = "A_USER"\npassword = "A_PASSWORD"'
 CERTIFICATE = 'kind = "client_certificate"\ncertificate = "file:a.pem"\nkey = "file:a.key"'
+OAUTH = """kind = "oauth2_client"
+token_url = "https://i.example/t"
+client_id = "A_ID"
+client_secret = "A_SECRET"
+"""
 FORM = """kind = "form"
 login = "https://a.example/login"
 fields = { user = "A_USER", pass = "A_PASSWORD" }
@@ -40,7 +45,7 @@ def declared(folder: Path, auth: str, seed: str = "https://a.example/x") -> Site
     ("auth", "words"),
     [
         ('user = "A"', "[sources.a.auth] kind is missing: expected form, cookie, basic, bearer"),
-        ('kind = "oauth2_client"', "kind is 'oauth2_client', which this version does not know"),
+        ('kind = "oauth3"', "kind is 'oauth3', which this version does not know"),
         ('kind = "ntlm"', "such as cntlm or px, and crawl through it"),
         ('kind = "Negotiate"', "such as cntlm or px, and crawl through it"),
         (BASIC.replace("A_PASSWORD", "hunter2"), "password takes no secret itself"),
@@ -57,6 +62,13 @@ def declared(folder: Path, auth: str, seed: str = "https://a.example/x") -> Site
         (f'{BASIC}\norigins = ["https://b.example"]', "no seed is on one of them"),
         (FORM.replace("a.example", "b.example"), "add it to origins"),
         (FORM.replace("logged_in", "#"), "logged_in is missing: give a CSS selector"),
+        (OAUTH.replace('"A_ID"', '"hunter2"'), "client_id takes no secret itself"),
+        (
+            OAUTH.replace("https", "http"),
+            'write origins = ["https://a.example", "http://i.example"]',
+        ),
+        (f'{OAUTH}\npassword = "A"', "password belongs to another kind"),
+        (OAUTH.replace("token_url", "#"), "token_url is missing: give the address that gives"),
         ('kind = "client_certificate"', "certificate is missing: give the file that has it in PEM"),
         (CERTIFICATE.replace("file:a.key", "A_KEY"), "key takes a file, as in"),
         (CERTIFICATE.replace("file:a.key", "-----BEGIN hunter2"), "key takes a file, as in"),

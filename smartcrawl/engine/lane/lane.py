@@ -552,7 +552,7 @@ class RevalidationLane:
         session = self._run.session
         if session is None:
             return True
-        return session.number > 0 and session.over is None and not session.logs_out(url)
+        return session.is_ready and not session.logs_out(url)
 
     def _allows(self, page: Page, origin: Origin, slot: str) -> bool:
         """Whether the lane may request a page now.
