@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -14,6 +14,7 @@ from smartcrawl.extract.images import document_images
 from smartcrawl.extract.language import SAMPLE, detected_language, iso_639_1_language
 from smartcrawl.extract.links import (
     MAX_LINKS,
+    absolute_target,
     document_base_url,
     document_page_url,
     refresh_target_at_once,
@@ -28,7 +29,8 @@ from smartcrawl.extract.reader import (
 )
 from smartcrawl.extract.sections import Span, markup_line, text_sections
 from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, decode_charset, sniffed_media_type
-from smartcrawl.model.documents import Document, Image, Section
+from smartcrawl.extract.spans import TokenSpan
+from smartcrawl.model.documents import LINK, PICTURE, Document, Image, Section
 from smartcrawl.model.urls import join_url
 
 __all__ = [
@@ -85,6 +87,8 @@ def parse_html(
     choices = {"links": links, "marked": marks, "only_kept": only_kept, "routes": routes}
     seen = parse_markup(markup.encode(), drops=drops, **choices)
     base = document_base_url(url, seen.base)
+    if seen.spans and str(base) != str(page):
+        seen.spans = _absolute(seen.spans, base)
     text = _main_text(seen)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
     declared = iso_639_1_language(seen.language)
@@ -195,24 +199,35 @@ def _images(seen: SeenMarkup, base: can_ada.URL, page: can_ada.URL) -> tuple[Ima
     return document_images(images, base) if str(base) != str(page) else tuple(images)
 
 
+def _absolute(spans: Iterable[TokenSpan], base: can_ada.URL) -> list[TokenSpan]:
+    """Return spans with absolute addresses; those that lead to no page are left out."""
+    found: list[TokenSpan] = []
+    for start, end, kind, target, text, link in spans:
+        if kind not in (LINK, PICTURE):
+            found.append((start, end, kind, target, text, link))
+        elif absolute := absolute_target(base, target):
+            found.append((start, end, kind, absolute, text, absolute_target(base, link)))
+    return found
+
+
 def _main_text(seen: SeenMarkup) -> tuple[Section, ...]:
     """Return the text of the main region, else all text without boilerplate, else all text."""
-    tokens, headings = seen.tokens, seen.headings
+    tokens, headings, spans = seen.tokens, seen.headings, seen.spans
     if seen.kept:
         excluded = seen.dropped + _around(seen.kept, len(tokens))
-        return text_sections(tokens, headings, excluded, seen.blocks)
+        return text_sections(tokens, headings, excluded, seen.blocks, spans)
     boilerplate = seen.boilerplate + seen.dropped
     regions = seen.mains or (seen.articles if len(seen.articles) == 1 else [])
     region: tuple[Section, ...] = ()
     if regions:
         excluded = boilerplate + _around(regions, len(tokens))
-        region = text_sections(tokens, headings, excluded, seen.blocks)
+        region = text_sections(tokens, headings, excluded, seen.blocks, spans)
         if _size(region) >= _ENOUGH:
             return region
-    text = text_sections(tokens, headings, boilerplate, seen.blocks)
+    text = text_sections(tokens, headings, boilerplate, seen.blocks, spans)
     if region and _SHARE * _size(region) >= _size(text):
         return region
-    return text or text_sections(tokens, headings, seen.dropped, seen.blocks)
+    return text or text_sections(tokens, headings, seen.dropped, seen.blocks, spans)
 
 
 def _around(spans: list[Span], end: int) -> list[Span]:

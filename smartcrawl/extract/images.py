@@ -70,34 +70,35 @@ class ParsedImages:
         self._figures: list[_Figure] = []
         self._offered: str | None = None  # address from the sources of the open ``<picture>``
 
-    def add(self, attributes: Mapping[str, str], alt: str, heading: int) -> None:
-        """Take an ``<img>``; ``heading`` is the index of the heading at or before it.
+    def add(self, attributes: Mapping[str, str], alt: str, heading: int) -> str:
+        """Take an ``<img>`` and return its address; ``heading``: index of the one at or before it.
 
         An image without an http(s) address is skipped, and so is one of at most one pixel.
         """
         width, height = _pixels(attributes.get("width")), _pixels(attributes.get("height"))
         if width is not None and height is not None and width <= 1 and height <= 1:
-            return
+            return ""
         src = _source(attributes) or self._offered
         if not src:
-            return
+            return ""
         alt = alt[:MAX_ALT].rstrip()
         known = self._found.get(src)
         if known is not None and not known.announced:
             known.alt = known.alt or alt
-            return
+            return src
         if known is not None:
             del self._found[src]
             alt = alt or known.alt
             width, height = width or known.width, height or known.height
         elif len(self._found) >= MAX_IMAGES:
-            return
+            return ""
         title = attributes.get("title", "")
         title = title and markup_line(title)[:MAX_CONTEXT].rstrip()
         found = _Found(alt, width or None, height or None, title, heading=heading)
         self._found[src] = found
         if self._figures:
             self._figures[-1].members.append(found)
+        return src
 
     def announce(self, name: str, content: str) -> None:
         """Take a property of Open Graph whose name begins with ``og:image``."""

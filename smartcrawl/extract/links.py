@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 import can_ada
 
 from smartcrawl.model.documents import Document, Link
 from smartcrawl.model.file_urls import join_file_url
-from smartcrawl.model.urls import MAX_URL_LENGTH, hash_route, join_url
+from smartcrawl.model.urls import MAX_URL_LENGTH, hash_route, join_url, unsigned_url
 from smartcrawl.rules.http import is_refresh_at_once
 
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
@@ -21,6 +22,7 @@ _LONGEST_STUB: Final = 64 * 1024  #: bytes of a page that is asked only for wher
 _SHOWN: Final = 200  #: characters of a link that is too long
 
 _HTTP: Final = ("http://", "https://")
+_IN_FRAGMENT: Final = "%!$&'()*+,;=:@/?"
 _REFRESH: Final = re.compile(
     r"(\d*+)[\d.]*+\s*(?:[;,]|\s|\Z)\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.*))",
     re.IGNORECASE | re.DOTALL,
@@ -149,6 +151,30 @@ def document_links_depend_on_url(document: Document, url: str, other: str) -> bo
         return other in named
     place = "/".join(url.split("/", 3)[:3]) + "/"
     return any(name.startswith(place) for name in named)
+
+
+def absolute_target(base: can_ada.URL, href: str) -> str:
+    """Return ``href``, found on the page ``base``, as an absolute address to show.
+
+    It keeps its fragment, and loses credentials, session ids and access tokens. Empty: it leads to
+    no page.
+
+    >>> absolute_target(can_ada.parse("https://a.example/b/c"), "../d?api_key=8c1f#e")
+    'https://a.example/d#e'
+    >>> absolute_target(can_ada.parse("file:///srv/a.md"), "b.md#c")
+    'file:///srv/b.md#c'
+    >>> absolute_target(can_ada.parse("file:///srv/a.md"), "javascript:f()")
+    ''
+    """
+    if not href:
+        return ""
+    address, sharp, fragment = href.partition("#")
+    found = join_url(base, address) or ""
+    found = unsigned_url(found) if found else join_file_url(base, address) or ""
+    if not found:
+        return ""
+    quoted = quote(fragment, safe=_IN_FRAGMENT, errors="replace")
+    return f"{found}{sharp}{quoted}"
 
 
 def html_refresh_target(content: str) -> str:

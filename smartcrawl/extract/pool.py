@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -55,9 +55,18 @@ from smartcrawl.extract.wire import (
     send_extraction_frames,
     wire_extraction_tasks,
 )
-from smartcrawl.model.documents import BLOCK_KINDS, LIST, Block, Document, Link, Section
+from smartcrawl.model.documents import (
+    BLOCK_KINDS,
+    LIST,
+    SPAN_KINDS,
+    Block,
+    Document,
+    Link,
+    Section,
+    Span,
+)
 from smartcrawl.model.file_urls import join_file_url
-from smartcrawl.model.urls import request_url
+from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
 
 FREE = 0.25  #: seconds of each document; most take less
 
@@ -154,13 +163,15 @@ def parse_document_answer(
 
 
 def _without_faulty_parts(document: Document, longest: int, answer: bytes, url: str) -> Document:
-    """Return a document without the blocks, links and pictures that no reader gives.
+    """Return a document without the blocks, spans, links and pictures that no reader gives.
 
     Its text stays. ``Document.faulty`` is their number.
     """
     has_nul = b"\\u0000" in answer
     sections = tuple(
-        section._replace(blocks=tuple(_sound_blocks(section))) if section.blocks else section
+        _with_sound_spans(
+            section._replace(blocks=tuple(_sound_blocks(section))) if section.blocks else section
+        )
         for section in document.sections
     )
     links = tuple(
@@ -177,7 +188,7 @@ def _without_faulty_parts(document: Document, longest: int, answer: bytes, url: 
     )
     faulty = len(document.links) - len(links) + len(document.images) - len(images)
     faulty += sum(
-        len(given.blocks) - len(kept.blocks)
+        sum(len(given[part]) - len(kept[part]) for part in (3, 4, 5))  # blocks and spans
         for given, kept in zip(document.sections, sections, strict=True)
     )
     return replace(document, sections=sections, links=links, images=images, faulty=faulty)
@@ -233,6 +244,27 @@ def _sound_blocks(section: Section) -> Iterator[Block]:
             end = block.end
         start = block.start
         yield block
+
+
+def _with_sound_spans(section: Section) -> Section:
+    """Return a section without the spans that no reader gives."""
+    if not (section.spans or section.head):
+        return section
+    spans = _sound_spans(section.spans, len(section.text))
+    return section._replace(spans=spans, head=_sound_spans(section.head, len(section.heading)))
+
+
+def _sound_spans(spans: Iterable[Span], size: int) -> tuple[Span, ...]:
+    """Return the spans that are in their text, by their start, and of lengths that we give."""
+    kept: list[Span] = []
+    start = 0
+    for span in spans:
+        longest = max(map(len, (span.target, span.link, span.text)))
+        inside = start <= span.start <= span.end <= size and longest <= MAX_URL_LENGTH
+        if inside and span.kind in SPAN_KINDS:
+            kept.append(span)
+            start = span.start
+    return tuple(kept)
 
 
 def _is_sound(link: Link, url: str) -> bool:

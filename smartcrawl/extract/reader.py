@@ -17,7 +17,7 @@ import cssselect
 from cssselect import parser as css
 from lxml import etree
 
-from smartcrawl.extract.images import ParsedImages
+from smartcrawl.extract.images import MAX_ALT, ParsedImages
 from smartcrawl.extract.links import MAX_LINKS, Reference, html_refresh_target
 from smartcrawl.extract.sections import (
     BREAK,
@@ -29,7 +29,18 @@ from smartcrawl.extract.sections import (
     keep_text_layout,
     markup_line,
 )
-from smartcrawl.model.documents import CODE, LIST, TABLE, Image
+from smartcrawl.extract.spans import MAX_ID, MAX_SPANS, TokenSpan, span_target
+from smartcrawl.model.documents import (
+    CODE,
+    DEFINITION,
+    INLINE_CODE,
+    LINK,
+    LIST,
+    PICTURE,
+    PLACE,
+    TABLE,
+    Image,
+)
 
 # fmt: off
 
@@ -56,6 +67,8 @@ BLOCKS: Final = frozenset({
 CELLS: Final = frozenset({"td", "th"})
 #: Elements in which white space counts.
 LAID_OUT: Final = frozenset({"listing", "pre", "xmp"})
+#: Inline code.
+LITERALS: Final = frozenset({"code", "kbd", "samp", "tt"})
 #: Level of a heading by its tag.
 HEADINGS: Final = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 
@@ -146,6 +159,7 @@ class SeenMarkup:
     tokens: list[str] = field(default_factory=list)
     headings: list[Heading] = field(default_factory=list)
     blocks: list[TokenBlock] = field(default_factory=list)  #: code, tables and lists
+    spans: list[TokenSpan] = field(default_factory=list)  #: links, pictures, inline code and ids
     boilerplate: list[Span] = field(default_factory=list)
     mains: list[Span] = field(default_factory=list)
     articles: list[Span] = field(default_factory=list)
@@ -171,7 +185,7 @@ class SeenMarkup:
         return self.descriptions.get("description") or self.descriptions.get("og:description", "")
 
     def clip(self, end: int) -> None:
-        """Drop headings, blocks and regions from a token on; the links of a page are all kept."""
+        """Drop headings, blocks, spans and regions from a token on; links are all kept."""
         self.headings = [
             heading._replace(end=min(heading.end, end))
             for heading in self.headings
@@ -179,6 +193,11 @@ class SeenMarkup:
         ]
         self.blocks = [
             block._replace(end=min(block.end, end)) for block in self.blocks if block.start < end
+        ]
+        self.spans = [
+            (start, max(stop, -end), kind, target, text, link)
+            for start, stop, kind, target, text, link in self.spans
+            if start < end
         ]
         for spans in (self.boilerplate, self.mains, self.articles, self.kept, self.dropped):
             spans[:] = [(start, min(stop, end)) for start, stop in spans if start < end]
@@ -345,6 +364,7 @@ class Regions:
                     self._seen.dropped.append(span)
                 case Region.LAYOUT:
                     tokens[start:] = keep_text_layout(tokens[start:])
+                    self._forget_spans(start)
                     self._seen.blocks.append(TokenBlock(CODE, start, len(tokens)))
                 case Region.TABLE:
                     self._close_table(start)
@@ -358,6 +378,12 @@ class Regions:
                 case _:
                     assert_never(region)
         self._closing = self._open[-1][0] if self._open else 0
+
+    def _forget_spans(self, start: int) -> None:
+        """Forget the spans in code."""
+        spans = self._seen.spans
+        while spans and spans[-1][0] >= start:
+            spans.pop()
 
     def _open_table(self) -> None:
         tables = sum(region is Region.TABLE for _, region, _ in self._open)
@@ -471,6 +497,8 @@ class _Anchor:
     reference: Reference | None
     start: int
     headerlink: bool
+    to_itself: bool  #: whether it leads to a part of its page
+    target: str  #: its address as written; empty where it has no text of the page
     alt: str = ""
 
 
@@ -481,7 +509,10 @@ class TooDeepError(Exception):
 class MarkupReader(Regions):
     """Target of lxml's parser, which calls it for each tag and text."""
 
-    __slots__ = ("_album", "_anchor", "_heading", "_links", "_routes", "_words", "data")
+    __slots__ = (
+        *("_album", "_anchor", "_heading", "_links", "_literals", "_routes", "_terms", "_words"),
+        "data",
+    )
 
     def __init__(self, links: bool, routes: bool = False) -> None:
         super().__init__()
@@ -491,6 +522,8 @@ class MarkupReader(Regions):
         self._anchor: _Anchor | None = None
         self._album = ParsedImages()
         self._words: dict[str, bool] = {}
+        self._literals: list[int] = []  # first tokens of open elements of inline code
+        self._terms: list[tuple[int, str]] = []  # first token and id of each open ``<dt>``
 
     def hand_over(self) -> SeenMarkup:
         """Return the parts of the page, and drop all references to them.
@@ -563,6 +596,8 @@ class MarkupReader(Regions):
                 self._open_region(Region.BOILERPLATE)
             elif role == "main":
                 self._open_content(Region.MAIN)
+            if "sig" in attributes.get("class", "").split() and tag != "dt":
+                self._note_place(attributes, DEFINITION)
 
     def _open_content(self, region: Region) -> None:
         if not self._is_open(Region.BOILERPLATE):
@@ -582,6 +617,7 @@ class MarkupReader(Regions):
             classes = attributes.get("class")
             name = attributes.get("id")
             if name and (tag == "section" or _is_section(classes)):
+                self._note_place(attributes)
                 name = None  # generated from its heading, such as "Related"
             if (classes and self._is_boilerplate(classes)) or (name and self._is_boilerplate(name)):
                 self._open_region(Region.BOILERPLATE)
@@ -622,6 +658,8 @@ class MarkupReader(Regions):
         self._close_heading()
         self._open_block(tag, attributes)
         self._heading = (len(self._tokens), HEADINGS[tag])
+        if attributes:
+            self._note_place(attributes)
 
     def _close_heading(self) -> None:
         if self._heading is not None and not self._muted:
@@ -630,6 +668,35 @@ class MarkupReader(Regions):
                 self._seen.headings.append(Heading(start, len(self._tokens), level))
             self._heading = None
         self._tokens.append(BREAK)
+
+    def _note_span(self, span: TokenSpan) -> None:
+        if len(self._seen.spans) < MAX_SPANS and not self._muted:
+            self._seen.spans.append(span)
+
+    def _note_place(self, attributes: Attributes, kind: str = PLACE) -> None:
+        """Note the id of a heading, a section or an anchor, to which the text behind it belongs."""
+        name = attributes.get("id") or attributes.get("name")
+        if name and len(name) <= MAX_ID:
+            at = len(self._tokens)
+            self._note_span((at, -at, kind, name, "", ""))
+
+    def _open_term(self, tag: str, attributes: Attributes) -> None:
+        self._open_block(tag, attributes)
+        self._terms.append((len(self._tokens), attributes.get("id", "")))
+
+    def _close_term(self) -> None:
+        start, name = self._terms.pop() if self._terms else (0, "")
+        if 0 < len(name) <= MAX_ID:
+            self._note_span((start, -len(self._tokens), DEFINITION, name, "", ""))
+        self._tokens.append(BREAK)
+
+    def _open_literal(self, tag: str, attributes: Attributes) -> None:
+        self._literals.append(len(self._tokens))
+
+    def _close_literal(self) -> None:
+        start = self._literals.pop() if self._literals else len(self._tokens)
+        if not self._literals and start < len(self._tokens):
+            self._note_span((start, -len(self._tokens), INLINE_CODE, "", "", ""))
 
     def _open_row(self, tag: str, attributes: Attributes) -> None:
         self._open_block(tag, attributes)
@@ -674,24 +741,31 @@ class MarkupReader(Regions):
         href = attributes.get("href")
         if href is None and self._muted:  # within <svg>, by the name that SVG 1.1 gives it
             href = attributes.get("xlink:href")
+        if "id" in attributes or "name" in attributes:
+            self._note_place(attributes)
         if href is None:
             return
         to_itself = href[:1] == "#" and not (self._routes and href[1:2] in ("/", "!"))
         new = None if to_itself else self._refer(href, "hyperlink", attributes.get("rel", ""))
-        if new is not None or to_itself:
+        target = "" if self._muted else span_target(href)
+        if new is not None or target:
             marked = to_itself and "headerlink" in attributes.get("class", "")
-            self._anchor = _Anchor(new, len(self._tokens), marked)
+            self._anchor = _Anchor(new, len(self._tokens), marked, to_itself, target)
 
     def _close_anchor(self) -> None:
         anchor = self._anchor
         if anchor is None:
             return
         self._anchor = None
-        text = markup_line("".join(self._tokens[anchor.start :]))
-        if anchor.reference is not None:
-            anchor.reference.anchor = (text or anchor.alt)[:MAX_ANCHOR].rstrip()
-        elif anchor.headerlink or text in PERMALINKS:
-            self._tokens[anchor.start :] = [""] * (len(self._tokens) - anchor.start)
+        if anchor.reference is not None or anchor.to_itself:
+            text = markup_line("".join(self._tokens[anchor.start :]))
+            if anchor.reference is not None:
+                anchor.reference.anchor = (text or anchor.alt)[:MAX_ANCHOR].rstrip()
+            elif anchor.headerlink or text in PERMALINKS:
+                self._tokens[anchor.start :] = [""] * (len(self._tokens) - anchor.start)
+                return
+        if anchor.target and anchor.start < len(self._tokens):
+            self._note_span((anchor.start, -len(self._tokens), LINK, anchor.target, "", ""))
 
     def _open_area(self, tag: str, attributes: Attributes) -> None:
         alt = markup_line(attributes.get("alt", ""))[:MAX_ANCHOR].rstrip()
@@ -706,7 +780,15 @@ class MarkupReader(Regions):
             self._anchor.alt = alt
         if not self._is_inert() and self._counts():
             heading = len(self._seen.headings) - (self._heading is None)
-            self._album.add(attributes, alt, heading)
+            src = self._album.add(attributes, alt, heading)
+            if src and (alt or "alt" not in attributes):  # an empty one is of a decoration
+                self._note_picture(src, alt)
+
+    def _note_picture(self, src: str, alt: str) -> None:
+        link = self._anchor.target if self._anchor is not None else ""
+        at = len(self._tokens)
+        self._note_span((at, -at - 1, PICTURE, src, alt[:MAX_ALT].rstrip(), link))
+        self._tokens.append("")  # which goes where its surroundings are no text of the page
 
     def _counts(self) -> bool:
         """Whether an image at this place belongs to the page."""
@@ -808,6 +890,8 @@ _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
     "article": MarkupReader._open_article,
     "thead": MarkupReader._open_head_rows,
     "tr": MarkupReader._open_row,
+    **dict.fromkeys(LITERALS, MarkupReader._open_literal),
+    "dt": MarkupReader._open_term,
     "a": MarkupReader._open_anchor,
     "area": MarkupReader._open_area,
     "frame": MarkupReader._open_frame,
@@ -831,6 +915,8 @@ _END: Final[Mapping[str, Callable[[MarkupReader], None]]] = {
     "article": MarkupReader._break,
     "thead": MarkupReader._close_head_rows,
     "tr": MarkupReader._close_row,
+    **dict.fromkeys(LITERALS, MarkupReader._close_literal),
+    "dt": MarkupReader._close_term,
     "a": MarkupReader._close_anchor,
     "picture": MarkupReader._close_picture,
     "figure": MarkupReader._close_figure,

@@ -14,6 +14,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from smartcrawl.extract.spans import TokenSpan, with_spans
 from smartcrawl.model.documents import LIST, TABLE, Block, Section
 
 EDGE: Final = "\6"  #: before the first and after the last character of a block
@@ -291,6 +292,7 @@ def text_sections(
     headings: Iterable[Heading],
     excluded: Iterable[Span],
     blocks: Sequence[TokenBlock] = (),
+    spans: Sequence[TokenSpan] = (),
 ) -> tuple[Section, ...]:
     """Return the sections of a page without the tokens in ``excluded``.
 
@@ -298,23 +300,23 @@ def text_sections(
     without text starts no section.
     """
     kept = list(tokens)
+    excluded = list(excluded)
     for start, end in excluded:
         kept[start:end] = [BREAK] * (end - start)
     divided = TokenBlocks(blocks)
     found: list[Section] = []
-    level, title, begin = 0, "", 0
-    for heading in headings:
+    places: list[tuple[int, int]] = []
+    level, title, begin, before = 0, "", 0, 0
+    for heading in (*headings, Heading(len(kept), len(kept), 0)):
         following = markup_line("".join(kept[heading.start : heading.end]))
-        if not following:
+        if not following and heading.start < len(kept):
             continue
         section = _section(kept, level, title, (begin, heading.start), divided)
         if title or section.text:
             found.append(section)
-        level, title, begin = heading.level, following, heading.end
-    section = _section(kept, level, title, (begin, len(kept)), divided)
-    if title or section.text:
-        found.append(section)
-    return tuple(found)
+            places.append((before, begin))
+        level, title, begin, before = heading.level, following, heading.end, heading.start
+    return tuple(with_spans(found, places, kept, spans, excluded) if spans else found)
 
 
 def _section(kept: list[str], level: int, title: str, span: Span, blocks: TokenBlocks) -> Section:

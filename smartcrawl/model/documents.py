@@ -17,6 +17,13 @@ LIST: Final = "list"
 BLOCK_KINDS: Final = (CODE, TABLE, LIST)
 CHUNK_TYPES: Final = ("text", *BLOCK_KINDS)
 
+INLINE_CODE: Final = "code"
+LINK: Final = "link"
+PICTURE: Final = "picture"
+PLACE: Final = "place"
+DEFINITION: Final = "name"
+SPAN_KINDS: Final = (INLINE_CODE, LINK, PICTURE, PLACE, DEFINITION)
+
 
 class Link(NamedTuple):
     """One outgoing link of a page, before any filter (M-02).
@@ -74,6 +81,30 @@ def moved_block(block: Block, by: int) -> Block:
     return block._replace(start=block.start + by, end=block.end + by, rows=rows, caption=caption)
 
 
+class Span(NamedTuple):
+    """A part of a line that is a link, a picture or code, or the place of an id.
+
+    It is beside the text: no hash, no index and no vector knows it. Pictures and ids have no
+    characters of the text; ``start`` is where they are. A span of the kind ``name`` defines a name
+    (``dt`` with an id, a signature), and ``place`` is another id: all that follows, up to the next
+    id, belongs to it.
+    """
+
+    kind: str  #: a word of SPAN_KINDS
+    start: int
+    end: int
+    #: Of a link or picture its address: as written, or absolute where the page has a ``<base>``. Of
+    #: a place or name its id.
+    target: str = ""
+    text: str = ""  #: of a picture: its alternative text
+    link: str = ""  #: of a picture: the address to which it leads by itself
+
+
+def moved_span(span: Span, by: int) -> Span:
+    """Return a span whose text is so many characters later in another text."""
+    return span._replace(start=span.start + by, end=span.end + by)
+
+
 class Section(NamedTuple):
     """One heading (``level`` 1 to 6, or 0 before the first) and the text below it."""
 
@@ -81,6 +112,18 @@ class Section(NamedTuple):
     heading: str
     text: str
     blocks: tuple[Block, ...] = ()  #: by their start
+    spans: tuple[Span, ...] = ()  #: of the text, by their start
+    head: tuple[Span, ...] = ()  #: of the heading, by their start
+
+    def place_at(self, at: int) -> Span | None:
+        """Return the id to which a place in the text belongs; None: it has none in the section."""
+        found = None
+        for span in (*(span._replace(start=-1) for span in self.head), *self.spans):
+            if span.start > at:
+                break
+            if span.kind in (PLACE, DEFINITION):
+                found = span
+        return found
 
 
 class Chunk(NamedTuple):

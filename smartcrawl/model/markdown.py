@@ -6,6 +6,9 @@ import re
 import unicodedata
 from typing import Final
 
+#: Stands for markup in a text that is escaped; cleaned text has no such character.
+MARK: Final = "\0"
+
 _DEEPEST: Final = 6  #: level of a heading
 
 _WHITE_CONTROLS: Final = "\v\f\r\x1c\x1d\x1e\x1f\x85"
@@ -20,7 +23,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PUNCTUATION: Final = re.escape("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 #: Characters that may be markup within a paragraph, as runs where Markdown counts them.
 _INLINE: Final = re.compile(
-    rf"\*+|_+|`+|~+|\\(?=[{_PUNCTUATION}]|\n|\Z)|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=[(:])"
+    rf"\*+|_+|`+|~+|\\(?=[{_PUNCTUATION}{MARK}]|\n|\Z)|!(?={MARK})|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=[(:])"
 )
 _ANY: Final = re.compile(r"[\\`*_~<&\[\]!]")
 _IN_PAIRS: Final = "*_`~"  #: one run of them alone marks nothing
@@ -50,9 +53,11 @@ def markdown_heading(level: int, text: str) -> str:
 def escape_markdown(text: str, spaces: str = " \t\n") -> str:
     """Escape the characters of a paragraph that would be emphasis, code, links or HTML.
 
-    ``spaces``: the characters that are white space in Markdown.
+    ``spaces``: the characters that are white space in Markdown. Beside markup that a mark stands
+    for, no backtick is alone.
     """
     runs: dict[str, int] = dict.fromkeys(_IN_PAIRS, 0)
+    runs["`"] = int(MARK in text)
     for run in _INLINE.finditer(text):
         if run[0][0] in runs:
             runs[run[0][0]] += 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backports import zstd
 
-from smartcrawl.model.documents import Block, Document, Image, Link, Section
+from smartcrawl.model.documents import Block, Document, Image, Link, Section, Span
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, normalize_url, url_hash
 from smartcrawl.registry.connection import Many
 
@@ -128,9 +128,18 @@ def unpack_stored_document(packed: bytes) -> Document:
 
 
 def _section(fields: list[Any]) -> Section:
-    # Before schema 30 (SQLite) and 31 (PostgreSQL) a section had no blocks.
-    level, heading, text, blocks = *fields[:3], fields[3] if len(fields) > 3 else ()
-    return Section(level, heading, text, tuple(map(_block, blocks)))
+    # Before schema 30 (SQLite) and 31 (PostgreSQL) a section had no blocks, up to version 8 of the
+    # extraction no spans.
+    level, heading, text = fields[:3]
+    blocks, spans, head = (fields[at] if len(fields) > at else () for at in (3, 4, 5))
+    return Section(
+        level,
+        heading,
+        text,
+        tuple(map(_block, blocks)),
+        tuple(Span(*span) for span in spans),
+        tuple(Span(*span) for span in head),
+    )
 
 
 def _block(fields: list[Any]) -> Block:

@@ -12,7 +12,10 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+import can_ada
+
 from smartcrawl.extract.chunks import document_chunks
+from smartcrawl.extract.links import document_base_url
 from smartcrawl.model.documents import LIST, TABLE, Block, ChunkSize, Document, Section
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.markdown import (
@@ -28,6 +31,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_item_id
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_document
+from smartcrawl.reports.inline import InlineText
 
 PAGES_AT_ONCE: Final = 20  #: rows of one statement; their documents are in memory together
 ADDRESSES_AT_ONCE: Final = 2_000
@@ -131,76 +135,104 @@ class ExportedPages:
 _MOST_PADDED: Final = 100_000  #: cells of a table; Markdown itself completes rows of a larger one
 
 
-def page_as_markdown(document: Document, *, title: str = "") -> str:
+def page_as_markdown(document: Document, *, title: str = "", url: str = "") -> str:
     """Return the text of a page as Markdown that ends with a line break; empty without any text.
 
     ``title``, or that of the document, becomes the first heading where the page has no heading of
     level 1. Code is fenced, tables are pipe tables with a row for the names of their columns, each
-    line of a list is an item. Text is escaped where Markdown would read it as markup.
+    line of a list is an item. Text is escaped where Markdown would read it as markup. Links and
+    pictures have absolute addresses; without the ``url`` of the page there are none.
 
     Source: CommonMark 0.31; tables: GitHub Flavored Markdown 0.29.
     """
+    base = document_base_url(url) if url else None
     parts: list[str] = []
     name = one_text_line(title or document.title)
     if name and not any(s.level == 1 and s.heading for s in document.sections):
         parts.append(markdown_heading(1, name))
     for section in document.sections:
-        if heading := one_text_line(section.heading):
-            parts.append(markdown_heading(section.level, heading))
-        parts += _section_parts(section)
+        heading = InlineText(section.heading, section.head, base)
+        if line := " ".join(heading.part(0, len(section.heading)).split()):
+            parts.append(heading.filled(markdown_heading(section.level, line)))
+        parts += _SectionMarkdown(section, base).parts()
     return escaped_tags("\n\n".join(parts)) + "\n" if parts else ""
 
 
-def _section_parts(section: Section) -> Iterator[str]:
-    """Yield the blocks of a section and the text between them, in reading order."""
-    text = section.text
-    lists = deque(block for block in section.blocks if block.kind == LIST)
-    at = 0
-    for block in section.blocks:
-        if block.kind == LIST or block.start < at:
-            continue
-        yield from _lines_between(text, at, block.start, lists)
-        yield from _table(text, block) if block.kind == TABLE else _fence(text, block)
-        at = block.end
-    yield from _lines_between(text, at, len(text), lists)
+class _SectionMarkdown:
+    """The text of a section as Markdown."""
 
+    def __init__(self, section: Section, base: can_ada.URL | None) -> None:
+        self._section = section
+        self._text = section.text
+        self._inline = InlineText(section.text, section.spans, base)
 
-def _lines_between(text: str, at: int, end: int, lists: deque[Block]) -> Iterator[str]:
-    """Yield the paragraphs and lists of a part of the text without code and tables.
+    def parts(self) -> Iterator[str]:
+        """Yield the blocks of the section and the text between them, in reading order."""
+        lists = deque(block for block in self._section.blocks if block.kind == LIST)
+        at = 0
+        for block in self._section.blocks:
+            if block.kind == LIST or block.start < at:
+                continue
+            yield from self._lines_between(at, block.start, lists)
+            yield from self._table(block) if block.kind == TABLE else _fence(self._text, block)
+            at = block.end
+        yield from self._lines_between(at, len(self._text), lists)
 
-    Lists that end before it are taken away, so that each is looked at once.
-    """
-    while lists and lists[0].end <= at:
-        lists.popleft()
-    for block in lists:
-        start, stop = max(block.start, at), min(block.end, end)
-        if block.start >= end:
-            break
-        if start < stop:
-            yield from _paragraphs(clean_text(text[at:start]))
-            yield from _items(clean_text(text[start:stop]))
-            at = stop
-    yield from _paragraphs(clean_text(text[at:end]))
+    def _lines_between(self, at: int, end: int, lists: deque[Block]) -> Iterator[str]:
+        """Yield the paragraphs and lists of a part of the text without code and tables.
 
+        Lists that end before it are taken away, so that each is looked at once.
+        """
+        while lists and lists[0].end <= at:
+            lists.popleft()
+        for block in lists:
+            start, stop = max(block.start, at), min(block.end, end)
+            if block.start >= end:
+                break
+            if start < stop:
+                yield from self._paragraphs(at, start)
+                yield from self._items(start, stop)
+                at = stop
+        yield from self._paragraphs(at, end)
 
-def _paragraphs(text: str) -> Iterator[str]:
-    """Yield paragraphs: what blank lines separate, or each line where there are none."""
-    lines = [line.strip() for line in text.strip("\n").split("\n")]
-    separated = "" in lines
-    paragraph: list[str] = []
-    for line in [*lines, ""]:
-        if line:
-            paragraph.append(line)
-        if paragraph and not (line and separated):
-            escaped = escape_markdown("\n".join(paragraph))
-            yield "\n".join(map(escape_markdown_start, escaped.split("\n")))
-            paragraph = []
+    def _paragraphs(self, start: int, end: int) -> Iterator[str]:
+        """Yield paragraphs: what blank lines separate, or each line where there are none."""
+        text = self._inline.part(start, end, alone="\n")
+        lines = [line.strip() for line in text.strip("\n").split("\n")]
+        separated = "" in lines
+        paragraph: list[str] = []
+        for line in [*lines, ""]:
+            if line:
+                paragraph.append(line)
+            if paragraph and not (line and separated):
+                escaped = escape_markdown("\n".join(paragraph))
+                starts = map(escape_markdown_start, escaped.split("\n"))
+                yield self._inline.filled("\n".join(starts))
+                paragraph = []
 
+    def _items(self, start: int, end: int) -> Iterator[str]:
+        lines = [line.strip() for line in self._inline.part(start, end).split("\n")]
+        items = [f"- {escape_markdown_start(escape_markdown(line))}" for line in lines if line]
+        if items:
+            yield self._inline.filled("\n".join(items))
 
-def _items(text: str) -> Iterator[str]:
-    lines = [line.strip() for line in text.split("\n")]
-    if items := [f"- {escape_markdown_start(escape_markdown(line))}" for line in lines if line]:
-        yield "\n".join(items)
+    def _table(self, block: Block) -> Iterator[str]:
+        """Yield the caption of a table, and its rows that have text; short ones are filled up."""
+        yield from self._paragraphs(block.start, block.caption)
+        rows = [[self._cell(*cell) for cell in row] for row in _rows(self._text, block)]
+        head = rows.pop(0) if rows and block.head else []
+        rows = [row for row in rows if any(row)]
+        width = max(map(len, (head, *rows)))
+        if not any(head) and not rows:
+            return
+        pads = width * len(rows) <= _MOST_PADDED
+        body = [_table_row(row, width if pads else 0) for row in rows]
+        yield "\n".join([_table_row(head, width), _table_row(["---"] * width, width), *body])
+
+    def _cell(self, start: int, end: int) -> str:
+        lines = (line.strip() for line in self._inline.part(start, end).split("\n"))
+        escaped = escape_markdown("\n".join(filter(None, lines)), spaces=" \t")
+        return self._inline.filled(escaped).replace("|", "\\|").replace("\n", "<br>")
 
 
 def _fence(text: str, block: Block) -> Iterator[str]:
@@ -211,42 +243,26 @@ def _fence(text: str, block: Block) -> Iterator[str]:
         yield f"{fence}\n{code}\n{fence}"
 
 
-def _table(text: str, block: Block) -> Iterator[str]:
-    """Yield the caption of a table, and its rows that have text; short ones are filled up."""
-    yield from _paragraphs(clean_text(text[block.start : block.caption]))
-    rows = [[_cell(cell) for cell in row] for row in _rows(text, block)]
-    head = rows.pop(0) if rows and block.head else []
-    rows = [row for row in rows if any(row)]
-    width = max(map(len, (head, *rows)))
-    if not any(head) and not rows:
-        return
-    pads = width * len(rows) <= _MOST_PADDED
-    body = [_table_row(row, width if pads else 0) for row in rows]
-    yield "\n".join([_table_row(head, width), _table_row(["---"] * width, width), *body])
-
-
-def _rows(text: str, block: Block) -> Iterator[list[str]]:
-    """Yield the texts of the cells of each row. All text of the block is in one of them."""
-    if not block.rows:
-        for line in text[block.caption or block.start : block.end].split("\n"):
-            yield line.split("\t")
-        return
+def _rows(text: str, block: Block) -> Iterator[list[tuple[int, int]]]:
+    """Yield the places of the cells of each row. All text of the block is in one of them."""
     at = block.caption or block.start
+    if not block.rows:
+        for line in text[at : block.end].split("\n"):
+            cells: list[tuple[int, int]] = []
+            for cell in line.split("\t"):
+                cells.append((at, at + len(cell)))
+                at += len(cell) + 1
+            yield cells
+        return
     for ends in block.rows:
-        cells: list[str] = []
+        cells = []
         for end in ends:
             stop = min(max(at, end), block.end)
-            cells.append(text[at:stop])
+            cells.append((at, stop))
             at = stop
         yield cells
     if text[at : block.end].strip():
-        yield [text[at : block.end]]
-
-
-def _cell(text: str) -> str:
-    lines = (line.strip() for line in clean_text(text).split("\n"))
-    escaped = escape_markdown("\n".join(filter(None, lines)), spaces=" \t")
-    return escaped.replace("|", "\\|").replace("\n", "<br>")
+        yield [(at, block.end)]
 
 
 def _table_row(cells: Sequence[str], width: int) -> str:
@@ -347,7 +363,7 @@ def exported_markdown(page: ExportedPage) -> str:
         "lost": page.is_lost or None,
     }
     lines = [f"{name}: {_json(value)}" for name, value in fields.items() if value]
-    return "\n".join(["---", *lines, "---", "", page_as_markdown(document)])
+    return "\n".join(["---", *lines, "---", "", page_as_markdown(document, url=page.url)])
 
 
 def exported_page_row(page: ExportedPage) -> dict[str, Any]:
@@ -366,7 +382,7 @@ def exported_page_row(page: ExportedPage) -> dict[str, Any]:
             {"level": section.level, "heading": section.heading, "text": section.text}
             for section in document.sections
         ],
-        "markdown": page_as_markdown(document),
+        "markdown": page_as_markdown(document, url=page.url),
     }
 
 
@@ -428,7 +444,7 @@ def exported_listing_section(name: str) -> str:
 
 def exported_text_of_page(page: ExportedPage) -> str:
     """Return a page as it is in llms-full.txt: its address, and its Markdown."""
-    return f"Source: {page.url}\n\n{page_as_markdown(page.document)}"
+    return f"Source: {page.url}\n\n{page_as_markdown(page.document, url=page.url)}"
 
 
 def _listed(text: str) -> str:

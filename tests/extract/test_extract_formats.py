@@ -50,7 +50,7 @@ def text(body: bytes | str, mime: str, header: str = "") -> str:
 
 
 def without_blocks(document: Document) -> tuple[Section, ...]:
-    return tuple(section._replace(blocks=()) for section in document.sections)
+    return tuple(section._replace(blocks=(), spans=(), head=()) for section in document.sections)
 
 
 def fault(body: bytes | str, mime: str, words: str | None = None) -> FormatFault:

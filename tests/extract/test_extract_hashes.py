@@ -14,7 +14,7 @@ from smartcrawl.extract.hashes import (
     text_hash_without_ids,
 )
 from smartcrawl.extract.html import parse_html
-from smartcrawl.model.documents import Block, Document, Image, Link, Section
+from smartcrawl.model.documents import Block, Document, Image, Link, Section, Span
 
 DOCUMENT = Document(
     title="T",
@@ -118,22 +118,25 @@ def test_markup_without_meaning_moves_no_hash_of_the_content():
 
 TEXT = st.text(st.sampled_from("a1\0\n\x01"), max_size=3)
 SIDE = st.none() | st.integers(1, 2)
+SPANS = st.sampled_from([(), (Span("link", 0, 1, "a"),), (Span("place", 0, 0, "id"),)])
 BLOCKS = st.sampled_from([(), (Block("code", 0, 1),)])
 DOCUMENTS = st.builds(
     Document,
     title=TEXT,
     description=TEXT,
     language=TEXT,
-    sections=st.lists(st.builds(Section, st.integers(0, 6), TEXT, TEXT, BLOCKS), max_size=2).map(
-        tuple
-    ),
+    sections=st.lists(
+        st.builds(Section, st.integers(0, 6), TEXT, TEXT, BLOCKS, SPANS), max_size=2
+    ).map(tuple),
     images=st.lists(st.builds(Image, TEXT, TEXT, SIDE, SIDE, TEXT), max_size=2).map(tuple),
 )
 
 
 def without_blocks(document):
     """Return a document without what its hash leaves out."""
-    sections = tuple(section._replace(blocks=()) for section in document.sections)
+    sections = tuple(
+        section._replace(blocks=(), spans=(), head=()) for section in document.sections
+    )
     return replace(document, sections=sections)
 
 

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from smartcrawl.extract.html import parse_html
-from smartcrawl.model.documents import CODE, LIST, TABLE, Block, Document, Section
+from smartcrawl.model.documents import CODE, LIST, TABLE, Block, Document, Section, Span
 from smartcrawl.reports.export import page_as_markdown
 
 #: Text with much that is markup, and lines, tabs and controls.
@@ -281,3 +281,103 @@ def test_text_after_the_last_cell_of_a_table_is_a_row():
     section = Section(0, "", "a b\nnote", (Block(TABLE, 0, 8, True, ((1, 3),)),))
 
     assert page_as_markdown(page(section)) == "| a | b |\n| --- | --- |\n| note |  |\n"
+
+
+# Links, pictures and code
+
+
+def html_with_links(html: str) -> str:
+    body = html.encode()
+    url = "http://a.example/x/y.html"
+    document = parse_html(body, content_type="text/html; charset=utf-8", url=url)
+    return page_as_markdown(document, url=url).rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        ("see <a href='../b?c=1#d'>the <b>manual</b></a>.",
+         "see [the manual](http://a.example/b?c=1#d)."),
+        ("<a href=#top>up</a>", "[up](http://a.example/x/y.html#top)"),
+        ("<a href='b (c)|d&copy;'>e</a>", "[e](http://a.example/x/b%20%28c%29%7Cd%C2%A9)"),
+        ("<a href='b?c=1&amp;copy;d'>e</a>", "[e](http://a.example/x/b?c=1\\&copy;d)"),
+        ("<a href='http://me:secret@b.example/'>c</a>", "[c](http://b.example/)"),
+        ("wow!<a href=b>[c]</a>", "wow\\![\\[c\\]](http://a.example/x/b)"),
+        ("a\\<a href=b>c</a>", "a\\\\[c](http://a.example/x/b)"),
+        ("a <code>b`c</code> ` d", "a ``b`c`` \\` d"),
+        ("<code>`</code>", "`` ` ``"),
+        ("<code>a*b*</code> and *", "`a*b*` and *"),
+        ("<code>Opt&lt;<a href=t>T</a>&gt;</code>", "`Opt<`[`T`](http://a.example/x/t)`>`"),
+        ("<code>a<br>b</code>", "`a`\n\n`b`"),
+        ("<a href=b># c</a>", "[# c](http://a.example/x/b)"),
+        ("x<a href=b>c<br>d</a>", "x[c](http://a.example/x/b)\n\nd"),
+        ("<h2><a href=b>A</a> <code>f()</code></h2>", "## [A](http://a.example/x/b) `f()`"),
+        ("<h2><a href=b>A</a> #</h2>", "## [A](http://a.example/x/b) \\#"),
+        ("a <img src=p.png alt='the [b]'> c", "a ![the \\[b\\]](http://a.example/x/p.png) c"),
+        ("<p>a</p><img src=p.png alt=b><p>c", "a\n\n![b](http://a.example/x/p.png)\n\nc"),
+        ("<p>a<a href=c><img src=p alt=b></a>",
+         "a [![b](http://a.example/x/p)](http://a.example/x/c)"),
+        ("<ul><li><img src=p alt=b>c<li>d</ul>", "- ![b](http://a.example/x/p) c\n- d"),
+        ("<table><tr><th>a<th><a href=b|c>d|e</a><tr><td><code>x|y</code><td>z</table>",
+         "| a | [d\\|e](http://a.example/x/b%7Cc) |\n| --- | --- |\n| `x\\|y` | z |"),
+        ("a<pre><a href=b>c</a> <code>d</code></pre><p>e <a href=f>g</a>",
+         "a\n\n```\nc d\n```\n\ne [g](http://a.example/x/f)"),
+    ],
+)  # fmt: skip
+def test_links_pictures_and_code_stay(html, markdown):
+    assert html_with_links(html) == markdown
+
+
+def test_without_the_address_of_the_page_code_stays_and_links_are_text():
+    page = Section(0, "", "a b", (), (Span("link", 0, 1, "http://b.example/"), Span("code", 2, 3)))
+
+    assert page_as_markdown(Document(sections=(page,))) == "a `b`\n"
+
+
+_SPANS = st.lists(
+    st.tuples(
+        st.sampled_from(["link", "code", "picture", "place"]), st.integers(0, 40),
+        st.integers(0, 15), st.sampled_from(["b", "http://c.example/(d)|e", "javascript:f()"]),
+        _HOSTILE,
+    ),
+    max_size=6,
+)  # fmt: skip
+
+
+def visible(tokens: list[Token]) -> str:
+    """Return what a reader of Markdown sees of a text, without white space and pictures."""
+    parts = [
+        child.content
+        for token in tokens
+        for child in token.children or []
+        if child.type in ("text", "text_special", "code_inline")
+    ]
+    return "".join("".join(parts).split())
+
+
+@given(_HOSTILE, _SPANS, st.sampled_from([(), ("list",), ("table",)]))
+def test_no_text_is_lost_or_becomes_markup_around_spans(text, drawn, kinds):
+    spans = tuple(
+        sorted(
+            (
+                Span(kind, start, start if kind in ("picture", "place") else end, target, alt)
+                for kind, at, size, target, alt in drawn
+                for start in (min(at, len(text)),)
+                for end in (min(start + size, len(text)),)
+            ),
+            key=lambda span: span.start,
+        )
+    )
+    blocks = tuple(Block(kind, 0, len(text)) for kind in kinds if text)
+    section = Section(0, "", text, blocks, spans)
+
+    markdown = page_as_markdown(page(section), url="http://a.example/x")
+
+    tokens = read_markdown(markdown)
+    allowed = {"text", "text_special", "code_inline", "image", "softbreak", "link_open",
+               "link_close"}  # fmt: skip
+    for token in tokens:
+        for child in token.children or []:
+            assert child.type in allowed or child.content == "<br>"
+            assert not str(child.attrs.get("href", "")).startswith("javascript")
+    assert visible(tokens) == "".join(clean(text).split())

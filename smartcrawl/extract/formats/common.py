@@ -21,7 +21,8 @@ from smartcrawl.extract.sections import (
     markup_line,
     text_sections,
 )
-from smartcrawl.model.documents import TABLE, Block, Document, Section
+from smartcrawl.extract.spans import MAX_SPANS, TokenSpan, span_target
+from smartcrawl.model.documents import LINK, TABLE, Block, Document, Section
 from smartcrawl.model.exceptions import SmartcrawlError
 
 MAX_TEXT: Final = 20_000_000  #: characters of one document
@@ -105,6 +106,7 @@ class Tokens:
         self._headings: list[Heading] = []
         self._tables: list[TokenBlock] = []
         self._open_tables: list[_OpenTable] = []
+        self._spans: list[TokenSpan] = []
         self._size = 0
 
     def __len__(self) -> int:
@@ -145,6 +147,12 @@ class Tokens:
         if len(self._headings) < MAX_HEADINGS:
             self._headings.append(Heading(start, len(self._tokens), max(1, min(level, 6))))
 
+    def link(self, start: int, href: str) -> None:
+        """Make the tokens since ``start`` a link."""
+        target = span_target(clean_document_text(href))
+        if target and start < len(self._tokens) and len(self._spans) < MAX_SPANS:
+            self._spans.append((start, -len(self._tokens), LINK, target, "", ""))
+
     def start_table(self) -> None:
         """Begin a table. The cells before a table in another one are a row of their own."""
         self.end_line()
@@ -180,7 +188,7 @@ class Tokens:
         for heading in sorted(self._headings, key=lambda found: (found.start, -found.end)):
             if not kept or heading.start >= kept[-1].end:
                 kept.append(heading)
-        return text_sections(self._tokens, kept, (), self._tables)
+        return text_sections(self._tokens, kept, (), self._tables, self._spans)
 
 
 def clean_document_text(text: str) -> str:
@@ -245,11 +253,17 @@ def parsed_document(
 
 
 def _clean_section(section: Section) -> Section:
-    """Return a section whose texts are clean; its blocks stay if no character was removed."""
-    level, heading, content, blocks = section
-    clean = clean_document_text(content)
-    kept = blocks if len(clean) == len(content) else ()
-    return Section(level, clean_document_text(heading), clean, kept)
+    """Return a section whose texts are clean; blocks and spans stay if no character was removed."""
+    clean, heading = clean_document_text(section.text), clean_document_text(section.heading)
+    is_same, head = len(clean) == len(section.text), section.head
+    return Section(
+        section.level,
+        heading,
+        clean,
+        section.blocks if is_same else (),
+        section.spans if is_same else (),
+        head if len(heading) == len(section.heading) else (),
+    )
 
 
 def document_table_section(level: int, heading: str, text: str, *, head: bool = False) -> Section:
@@ -261,9 +275,9 @@ def _sample(text: tuple[Section, ...]) -> str:
     """Return enough of the text to detect its language."""
     parts: list[str] = []
     size = 0
-    for _, heading, content, _ in text:
-        parts += (heading, content[:SAMPLE])
-        size += len(heading) + len(content)
+    for section in text:
+        parts += (section.heading, section.text[:SAMPLE])
+        size += len(section.heading) + len(section.text)
         if size >= SAMPLE:
             break
     return "\n".join(parts)

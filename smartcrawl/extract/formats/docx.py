@@ -240,6 +240,7 @@ class _DocxText:
         elif name == "hyperlink" and self._anchors:
             href, start = self._anchors.pop()
             if href:
+                self._tokens.link(start, href)
                 self._refer(href, self._tokens.since(start)[:MAX_ANCHOR])
 
     def _end_paragraph(self, paragraph: _Paragraph) -> None:

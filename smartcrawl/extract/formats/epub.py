@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
+
+import can_ada
 
 from smartcrawl.extract.formats.common import (
     MAX_REFERENCES,
@@ -21,12 +24,13 @@ from smartcrawl.extract.formats.zipped import (
     walk_markup,
 )
 from smartcrawl.extract.html import HTML_TYPES, parse_html
-from smartcrawl.extract.links import Reference
-from smartcrawl.model.documents import Document, Section
+from smartcrawl.extract.links import Reference, absolute_target
+from smartcrawl.model.documents import INLINE_CODE, LINK, Document, Section, Span
 
 _CONTAINER: Final = "META-INF/container.xml"
 _ENCRYPTION: Final = "META-INF/encryption.xml"
 _INSIDE: Final = "http://epub.invalid/"  #: base URL of chapters; links below it are internal
+_BASE: Final = can_ada.parse(_INSIDE + "book")
 _TAG: Final = re.compile(r"<[^<>]{0,1000}>")
 _PROPERTIES: Final = frozenset({"title", "language", "description"})
 _MAX_PROPERTY: Final = 2_000  #: characters
@@ -55,9 +59,9 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     size = 0
     for part in book.chapters:
         chapter = parse_html(
-            archive.read(part), content_type="application/xhtml+xml", url=_INSIDE + "book"
+            archive.read(part), content_type="application/xhtml+xml", url=str(_BASE)
         )
-        text += chapter.sections
+        text += map(_outside, chapter.sections)
         size += len(chapter.text)
         check_document_text(size)
         if len(references) < MAX_REFERENCES:
@@ -73,6 +77,21 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
         description=_TAG.sub(" ", book.properties.get("description", "")),
         declared=book.properties.get("language", ""),
         references=references,
+    )
+
+
+def _outside(section: Section) -> Section:
+    """Return a section of a chapter with its links to the web; pictures are within the book."""
+    return section._replace(spans=_web(section.spans), head=_web(section.head))
+
+
+def _web(spans: Iterable[Span]) -> tuple[Span, ...]:
+    kept = (span._replace(target=absolute_target(_BASE, span.target)) for span in spans)
+    return tuple(
+        span
+        for span in kept
+        if span.kind == INLINE_CODE
+        or (span.kind == LINK and span.target and not span.target.startswith(_INSIDE))
     )
 
 

@@ -17,7 +17,7 @@ from smartcrawl.extract.formats.common import (
     parsed_document,
 )
 from smartcrawl.extract.formats.zipped import Attributes, ZipArchive, markup_attribute, walk_markup
-from smartcrawl.extract.links import Reference, document_base_url
+from smartcrawl.extract.links import Reference, absolute_target, document_base_url
 from smartcrawl.model.documents import Document
 
 _MANIFEST: Final = "META-INF/manifest.xml"
@@ -43,10 +43,10 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     if b"encryption-data" in manifest or _PACKED in archive:
         what = "the document is encrypted: it wants a password"
         raise FormatError(FormatFault.ENCRYPTED, what)
-    story = _OdtText()
+    inside = _inside(url)
+    story = _OdtText(inside)
     walk_markup(story, archive.portions("content.xml"), part="content.xml")
     properties = zipped.opc_properties(archive, "meta.xml")
-    inside = _inside(url)
     return parsed_document(
         url=url,
         text=story.tokens.sections(),
@@ -75,8 +75,9 @@ def _leads_out(inside: can_ada.URL, href: str) -> bool:
 class _OdtText:
     """The text of ``content.xml``, automatic styles included."""
 
-    def __init__(self) -> None:
+    def __init__(self, inside: can_ada.URL) -> None:
         self.title = ""
+        self._inside = inside
         self.tokens = Tokens()
         self.references: list[Reference] = []
         self._parents: dict[str, str] = {}
@@ -149,6 +150,8 @@ class _OdtText:
             self._heads.pop()
         elif name == "a":
             href, start = self._anchors.pop()
+            if _leads_out(self._inside, href):
+                self.tokens.link(start, absolute_target(self._inside, href))
             if len(self.references) < MAX_REFERENCES:
                 anchor = self.tokens.since(start)[:MAX_ANCHOR]
                 self.references.append(Reference(href, "hyperlink", nofollow=False, anchor=anchor))

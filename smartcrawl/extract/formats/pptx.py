@@ -14,7 +14,7 @@ from smartcrawl.extract.formats.common import (
 )
 from smartcrawl.extract.formats.zipped import Attributes, ZipArchive, markup_attribute, walk_markup
 from smartcrawl.extract.links import Reference
-from smartcrawl.model.documents import Block, Document, Section, moved_block
+from smartcrawl.model.documents import Block, Document, Section, Span, moved_block, moved_span
 
 _TITLES: Final = frozenset({"title", "ctrTitle"})
 _FURNITURE: Final = frozenset({"sldNum", "dt", "ftr", "hdr", "sldImg"})  #: placeholders
@@ -68,13 +68,15 @@ def _slide(archive: ZipArchive, part: str, references: list[Reference]) -> Secti
         parts += below.tokens.sections()
     content = ""
     blocks: list[Block] = []
+    spans: list[Span] = []
     for text in filter(lambda section: section.text, parts):
         content += "\n" * bool(content)
         blocks += [moved_block(block, len(content)) for block in text.blocks]
+        spans += [moved_span(span, len(content)) for span in text.spans]
         content += text.text
     if not slide.title and not content:
         return None
-    return Section(1 if slide.title else 0, slide.title, content, tuple(blocks))
+    return Section(1 if slide.title else 0, slide.title, content, tuple(blocks), tuple(spans))
 
 
 class _Order:
@@ -158,6 +160,8 @@ class _Shapes:
             self._end_shape()
 
     def _refer(self, anchor: str) -> None:
+        if self._href and anchor:
+            self._into.link(self._run, self._href)
         if self._href and len(self._references) < MAX_REFERENCES:
             anchor = anchor[:MAX_ANCHOR]
             self._references.append(

@@ -93,6 +93,8 @@ UPDATE content
        charset = ?, image_count = ?, document = ?, keywords = ?, txt = ?
  WHERE no = ?
 """
+#: Links and pictures in a text change without the text.
+_SPANS = "UPDATE content SET document = ? WHERE no = ? AND document <> ?"
 _HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
 _KEPT_FOR_UNDO = "SELECT 1 FROM evidence WHERE content = ? LIMIT 1"
 _DROP = "DELETE FROM content WHERE no = ?"
@@ -357,6 +359,9 @@ class RecordWriter:
                 self._connection.execute(_RENEWED, self._renewal(visit, now))
                 if record.content is not None and parsed.body_hash not in (None, record.body_hash):
                     changed.add(record.content)  # short pages are compared by their bytes
+                    if parsed.document is not None:
+                        packed = pack_stored_document(parsed.document)
+                        self._connection.execute(_SPANS, (packed, record.content, packed))
             case Action.NOTE | Action.HOLD:
                 redirect = parsed.targets and outcome is Outcome.REDIRECT
                 names = {

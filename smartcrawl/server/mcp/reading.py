@@ -224,7 +224,8 @@ def mcp_page(
             " search returns"
         )
     no, key, url, source, title, language, document, status, losses, *times = row
-    text = escaped_mcp_text(page_as_markdown(unpack_stored_document(document), title=title))
+    markdown = page_as_markdown(unpack_stored_document(document), title=title, url=url)
+    text = escaped_mcp_text(markdown)
     part = mcp_text_part(text, cursor, most)
     return McpPage(
         id=url_item_id(url_item_kind(url), bytes(key)),
