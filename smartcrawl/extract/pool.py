@@ -188,10 +188,14 @@ def _without_faulty_parts(document: Document, longest: int, answer: bytes, url: 
     )
     faulty = len(document.links) - len(links) + len(document.images) - len(images)
     faulty += sum(
-        sum(len(given[part]) - len(kept[part]) for part in (3, 4, 5))  # blocks and spans
+        _parts(given) - _parts(kept)
         for given, kept in zip(document.sections, sections, strict=True)
     )
     return replace(document, sections=sections, links=links, images=images, faulty=faulty)
+
+
+def _parts(section: Section) -> int:
+    return len(section.blocks) + len(section.spans) + len(section.head)
 
 
 def _is_sound_text(text: str, longest: int, *, has_nul: bool) -> bool:

@@ -24,7 +24,7 @@ from smartcrawl.extract import pool as pools
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
 from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.sniff import CSV, JSON, MARKDOWN, PDF, XLSX, XML
-from smartcrawl.model.documents import Block, Document, Image, Link, Section
+from smartcrawl.model.documents import Block, Document, Image, Link, Section, Span
 from tests.extract import made_documents as documents
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals, no /proc")
@@ -576,6 +576,30 @@ def test_faulty_links_and_pictures_are_dropped_and_counted():
     assert pools.parse_document_answer(wire.wire_document(document), CSV) == replace(
         SOUND, faulty=7
     )
+
+
+def test_a_span_outside_of_its_text_is_dropped_and_the_text_stays():
+    kept = (
+        Span("link", 1, 3, "a"),
+        Span("picture", 2, 2, "b", "c" * 1_000),
+        Span("name", 3, 4, "d"),
+    )
+    wrong = (
+        *(
+            Span("bold", 3, 4),
+            Span("code", 2, 4),
+            Span("code", 4, 5),
+            Span("link", 3, 4, "a" * 9_000),
+        ),
+        *(Span("picture", 4, 4, "", "b" * 9_000), Span("code", 4, 3)),
+    )
+
+    def spanned(*spans: Span, faulty: int = 0) -> Document:
+        section = Section(1, "text", "text", (), spans, spans)
+        return replace(SOUND, sections=(section,), faulty=faulty)
+
+    answer = wire.wire_document(spanned(*kept, *wrong))
+    assert pools.parse_document_answer(answer, CSV) == spanned(*kept, faulty=2 * len(wrong))
 
 
 def test_no_reader_counts_its_own_faults():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from psycopg.errors import UniqueViolation
 
 from smartcrawl.model.batches import Batch, HostTally
-from smartcrawl.model.documents import Block, Chunk, Link
+from smartcrawl.model.documents import Block, Chunk, Link, Section, Span
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.pack import (
     pack_stored_links,
@@ -121,6 +121,21 @@ def test_equal_content_renews_validators_and_moves_no_content_row(desk: Desk):
     assert (found["unchanged_count"], found["attempts"]) == (1, 2)
     assert desk.rows("SELECT * FROM content") == content
     assert desk.rows("SELECT * FROM chunk") == chunks
+
+
+def test_links_in_an_equal_text_are_those_of_the_last_visit(desk: Desk):
+    def linked(target: str) -> dict[str, object]:
+        return {"sections": (Section(0, "", "words", (), (Span("link", 0, 5, target),)),)}
+
+    desk.index(A, "words", document_fields=linked("a"))
+    again(desk)
+
+    same = desk.visit(A, "words", outcome=Outcome.SAME, document_fields=linked("b"))
+    same.parsed.body_hash = b"b" * 32
+    desk.write(same, now=LATER)
+
+    [section] = unpack_stored_document(desk.value("SELECT document FROM content")).sections
+    assert section.spans == (Span("link", 0, 5, "b"),)
 
 
 @pytest.mark.covers("R1-13")
