@@ -87,9 +87,7 @@ def parse_html(
     choices = {"links": links, "marked": marks, "only_kept": only_kept, "routes": routes}
     seen = parse_markup(markup.encode(), drops=drops, **choices)
     base = document_base_url(url, seen.base)
-    if seen.spans and str(base) != str(page):
-        seen.spans = _absolute(seen.spans, base)
-    text = _main_text(seen)
+    text = _main_text(seen, base if str(base) != str(page) else None)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
     declared = iso_639_1_language(seen.language)
     return Document(
@@ -210,9 +208,13 @@ def _absolute(spans: Iterable[TokenSpan], base: can_ada.URL) -> list[TokenSpan]:
     return found
 
 
-def _main_text(seen: SeenMarkup) -> tuple[Section, ...]:
-    """Return the text of the main region, else all text without boilerplate, else all text."""
-    tokens, headings, spans = seen.tokens, seen.headings, seen.spans
+def _main_text(seen: SeenMarkup, base: can_ada.URL | None = None) -> tuple[Section, ...]:
+    """Return the text of the main region, else all text without boilerplate, else all text.
+
+    ``base``: that of a page with ``<base href>``.
+    """
+    tokens, headings = seen.tokens, seen.headings
+    spans = seen.spans if base is None else _absolute(seen.spans, base)
     if seen.kept:
         excluded = seen.dropped + _around(seen.kept, len(tokens))
         return text_sections(tokens, headings, excluded, seen.blocks, spans)

@@ -115,16 +115,6 @@ class Section(NamedTuple):
     spans: tuple[Span, ...] = ()  #: of the text, by their start
     head: tuple[Span, ...] = ()  #: of the heading, by their start
 
-    def place_at(self, at: int) -> Span | None:
-        """Return the id to which a place in the text belongs; None: it has none in the section."""
-        found = None
-        for span in (*(span._replace(start=-1) for span in self.head), *self.spans):
-            if span.start > at:
-                break
-            if span.kind in (PLACE, DEFINITION):
-                found = span
-        return found
-
 
 class Chunk(NamedTuple):
     """A searchable part of a section, with the headings above it, outermost first.

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from smartcrawl.extract import reader, sections
 from smartcrawl.extract.html import parse_html
 from smartcrawl.extract.spans import MAX_SPANS
-from smartcrawl.model.documents import Document, Section
+from smartcrawl.model.documents import Document, Section, Span
 
 URL = "http://a.example/x/y.html"
 
@@ -102,6 +102,14 @@ def test_picture_in_a_link_leads_where_the_link_does():
     assert (span.kind, span.target, span.link) == ("picture", "small.png", "big.png")
 
 
+def place_at(section: Section, at: int) -> Span | None:
+    """Return the id to which a place in the text belongs: the last one before it."""
+    before = [span for span in section.spans if span.start <= at]
+    return next(
+        (s for s in (*before[::-1], *section.head[::-1]) if s.kind in ("place", "name")), None
+    )
+
+
 @pytest.mark.parametrize(
     ("body", "places"),
     [
@@ -123,7 +131,7 @@ def test_picture_in_a_link_leads_where_the_link_does():
 def test_each_part_of_a_text_knows_its_id_and_whether_it_defines_a_name(body, places):
     found = []
     for section in document(body).sections:
-        place = section.place_at(max(section.text.find("word"), 0))
+        place = place_at(section, max(section.text.find("word"), 0))
         found.append((section.heading, place and place.kind, place and place.target))
 
     assert found == places
