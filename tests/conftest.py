@@ -17,26 +17,38 @@ import pytest
 from redis import Redis as RedisClient
 
 from smartcrawl.engine.logs import Logs
-from tests import servers
+from tests import beside, forks, servers, tiers
 from tests.crawls.commands import Crawl, CrawlIn, Scrapy, scrapy
 from tests.crawls.crew import Crew, crew_of
+from tests.forks import common_folder
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.servers.sharepoint import SharepointServer
 from tests.site_server import Site
 from tests.stores import ObjectStore, azurite, fake_gcs_server, moto_server
-from tests.tiers import (
-    leave_out,
-    pytest_addoption,
-    pytest_terminal_summary,
-    pytest_testnodedown,
-)
+from tests.tiers import leave_out, pytest_terminal_summary, pytest_testnodedown
 
-__all__ = ["pytest_addoption", "pytest_terminal_summary", "pytest_testnodedown"]  #: hooks
+__all__ = ["pytest_terminal_summary", "pytest_testnodedown"]  #: hooks
 
 #: Of kill places and of chaos; set one to repeat a run.
 SEEDS = ("KILL_SEED", "CHAOS_SEED")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers.pytest_addoption(parser)
+    forks.pytest_addoption(parser)
+    beside.pytest_addoption(parser)
+
+
+pytest_sessionstart = beside.pytest_sessionstart
+pytest_sessionfinish = beside.pytest_sessionfinish
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    beside.settle(session)
+    return forks.pytest_runtestloop(session)
 
 
 def pytest_configure() -> None:
@@ -65,8 +77,8 @@ STAGES = ("test_files_kill", "test_hostile", "test_kill", "test_workers_losses")
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave long tests to --all; what shares a stage comes first.
 
-    A worker of pytest-xdist that has nothing left takes tests from the end of what others still
-    have (--dist=worksteal): from the midst of a module it would set the same stage once more.
+    A fork that has nothing left takes tests from the end of what others still have: from the midst
+    of a module it would set the same stage once more.
     """
     items.sort(key=lambda item: item.path.stem not in STAGES)
     leave_out(config, items)
@@ -297,9 +309,7 @@ def redis_url(redis: servers.Redis, redis_numbers: Iterator[int]) -> Iterator[st
 @pytest.fixture(scope="session")
 def elasticsearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Elasticsearch]:
     """The Elasticsearch of all workers; no test may kill it."""
-    of_worker = tmp_path_factory.getbasetemp()
-    folder = of_worker.parent if "PYTEST_XDIST_WORKER" in os.environ else of_worker
-    with servers.shared_elasticsearch(folder) as running:
+    with servers.shared_elasticsearch(common_folder(tmp_path_factory)) as running:
         yield running
 
 

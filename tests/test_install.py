@@ -44,7 +44,7 @@ TOOLS = {
     "moto": "a process of its own",
     "mypy": "script/test",
     "pip": "environments of tests",
-    "pytest-xdist": "script/test",
+    "pytest-xdist": "tests/gate.py",
     "ruff": "script/test",
     "onnxruntime": "the extra onnx, which tests import by way of smartcrawl",
     "sqlite-vec": "the extras vectors, onnx and openai, which tests import by way of smartcrawl",

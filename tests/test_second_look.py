@@ -10,13 +10,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Programs that find nothing to say.
-SILENT = ("ruff", "mypy", "lint-imports")
+SILENT = ("ruff", "lint-imports")
 #: Fails FAILED tests of the whole run, and ends with AGAIN where it looks at them again.
 PYTHON = f"""#!/usr/bin/env bash
 echo "$*" >>asked
 case "$*" in
 -) exec {sys.executable} - ;;
-*--collect-only*) ;;
 "-m tests.tiers "*) printf 'tests/index/a\\ntests/run/b\\n' ;;
 tests/mutate_rules.py*) ;;
 *--last-failed*) exit "$AGAIN" ;;
@@ -73,7 +72,7 @@ def asked(project: Path) -> list[str]:
     """The calls of Python that check something, since the last look."""
     lines = (project / "asked").read_text().splitlines()
     (project / "asked").unlink()
-    return [line for line in lines if line != "-" and "--collect-only" not in line]
+    return [line for line in lines if line != "-"]
 
 
 def commit_of(project: Path) -> str:
@@ -81,7 +80,8 @@ def commit_of(project: Path) -> str:
     return subprocess.run(words, cwd=project, check=True, capture_output=True, text=True).stdout
 
 
-PYTEST = "-m pytest -q --cache-clear -n=3 --dist=worksteal"
+TYPES = "--beside mypy --no-error-summary"
+PYTEST = f"-m pytest -q --cache-clear {TYPES} --forks=3"
 
 
 def test_a_first_run_has_a_sample_of_mutants_and_no_long_test(project: Path):
@@ -125,9 +125,9 @@ def test_what_is_named_is_all_that_is_run(project: Path):
     assert outcome(project, "--quick", FAILED=0)[::2] == (0, False)
 
     assert asked(project) == [
-        "-m pytest -q tests/a -k b",
-        "-m pytest -q --all tests/a",
-        "-m pytest -q -n=3 --dist=worksteal tests/rules tests/crawls/test_quick.py",
+        f"-m pytest -q {TYPES} tests/a -k b",
+        f"-m pytest -q {TYPES} --all tests/a",
+        f"-m pytest -q {TYPES} --forks=3 tests/rules tests/crawls/test_quick.py",
     ]
 
 

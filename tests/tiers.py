@@ -6,7 +6,7 @@ long:
 
 - Of a whole run or a request to the API (tests/crawls, tests/lab, tests/server) that can use either
   database, the one of the two. Half of them are run with SQLite, half with PostgreSQL; of the
-  stories of the lab, which take four times as long there, every eighth.
+  stories of the lab, which take four times as long there, every twenty-fourth.
 - Likewise of a library that can be read by either API, REST or Graph.
 - Of a test that runs commands for real, all cases but one.
 - Of a contract of several stores, all cases with another store than the first (SQLite, a folder,
@@ -37,7 +37,7 @@ APIS: Final = ("rest", "graph")
 #: Where one database is enough.
 _WHOLE_RUNS: Final = ("tests/crawls/", "tests/lab/", "tests/server/")
 #: Of so many stories of the lab one is told with PostgreSQL.
-_LAB_POSTGRES: Final = 8
+_LAB_POSTGRES: Final = 24
 #: Where one API is enough.
 _LIBRARIES: Final = ("tests/crawls/test_library_", "tests/lab/test_library_")
 #: Where contracts are.

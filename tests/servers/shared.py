@@ -1,4 +1,4 @@
-"""One server for all workers of pytest-xdist, where a start takes longer than most tests."""
+"""One server for all processes that run tests, where a start takes longer than most tests."""
 
 import fcntl
 import json
