@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
@@ -35,6 +35,8 @@ from smartcrawl.reports.today import vanished_sources
 from smartcrawl.reports.vectors import pushed_report_text, vector_counts_lines
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import only_not_due
+from smartcrawl.rules.visibility import Visibility
+from smartcrawl.sources.base import told_visibilities
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import Output, print_complaint
 from smartcrawl.terminal.sources import print_wrong_tables
@@ -238,9 +240,9 @@ class Command(RegistryCommand):
     ) -> None:
         """Print the status of each source, and of all of them together."""
         now = int(time.time())
-        vanished, wrong = self._undeclared(connection, sources)
+        vanished, wrong, told = self._undeclared(connection, sources)
         *found, total = status_report(
-            connection, now, sources=sources, vanished=vanished, wrong=wrong
+            connection, now, sources=sources, vanished=vanished, wrong=wrong, told=told
         )
         longest = self.options.schedule.longest
         if opts.format == "json":
@@ -267,8 +269,10 @@ class Command(RegistryCommand):
 
     def _undeclared(
         self, connection: Connection, sources: list[str]
-    ) -> tuple[Collection[str], Collection[str]]:
+    ) -> tuple[Collection[str], Collection[str], Mapping[str, Visibility]]:
         """Return the sources that are declared no more, and those whose tables have mistakes.
+
+        And what the tables of others say about who reads them.
 
         What is wrong in sources.toml is printed, and the registry shown nevertheless.
         """
@@ -276,9 +280,10 @@ class Command(RegistryCommand):
             declared = load_stored_jobs_and_sources(self.options, connection)
         except SourceError as error:
             print_complaint(self.name, str(error))
-            return (), ()
+            return (), (), {}
         print_wrong_tables(self.name, declared, sources)
-        return vanished_sources(connection, self.options, declared), declared.wrong
+        vanished = vanished_sources(connection, self.options, declared)
+        return vanished, declared.wrong, told_visibilities(declared)
 
     def _block(self, status: SourceStatus, now: int) -> list[Line]:
         """Return the lines of one source: its run, the verdict, the figures, the concerns."""
@@ -286,6 +291,8 @@ class Command(RegistryCommand):
         found = status_report_verdict(status, now, longest=longest)
         name = f"[bold]{escape(str(status.source))}[/]"
         color = "green" if found.well else "yellow"
+        if status.visibility is Visibility.PRIVATE:
+            name = f"{name}, private"
         lines = [
             Line("", f"{name}: {escape(self._run_text(status, now))}"),
             Line("verdict", f"[{color}]{escape(str(found))}[/]"),

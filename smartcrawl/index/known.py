@@ -11,6 +11,8 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.chunks import INDEXED_EMBEDDER
 from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database import choices
+from smartcrawl.registry.visibility import PRIVATE_SOURCES, Readable, readable_sources
+from smartcrawl.rules.visibility import Reader
 
 IDENTITY: Final = "index identity"
 EPOCH: Final = "index epoch"
@@ -21,6 +23,10 @@ PLACE: Final = "index place"  #: name and server, for messages
 EMBEDDER: Final = INDEXED_EMBEDDER  #: empty: the index has no field for vectors
 
 _NAMES: Final = (IDENTITY, EPOCH, SEALED, SEALING, OPENINGS, PLACE, EMBEDDER)
+#: All choices, and the names of private sources.
+_SEARCHED: Final = (
+    f"SELECT name, value FROM choice UNION ALL SELECT NULL, name FROM ({PRIVATE_SOURCES}) AS p"
+)
 _HOLDS: Final = "SELECT 1 FROM chunk LIMIT 1"
 _SWITCHED: Final = (
     "the pages of this registry are indexed in an Elasticsearch, but ELASTICSEARCH_URL is empty:"
@@ -34,8 +40,32 @@ _BESIDE: Final = (
 
 def read_index_facts(connection: Connection) -> dict[str, str]:
     """Return the facts by the names above; empty if the registry has no remote index."""
-    stored = choices.stored_choices(connection)
+    return _facts(choices.stored_choices(connection))
+
+
+def _facts(stored: Mapping[str, str]) -> dict[str, str]:
     return {name: stored[name] for name in _NAMES if name in stored}
+
+
+def searched_index_facts(
+    connection: Connection, options: Options, reader: Reader
+) -> tuple[dict[str, str] | None, Readable]:
+    """Return what ``remote_index_facts`` does, and the sources that a reader may search.
+
+    Both by one statement, so that a search costs nothing more where no source is private.
+
+    Raises:
+        SinkError: the registry has its index elsewhere than the settings say.
+    """
+    if reader.sees_all:
+        return remote_index_facts(connection, options), None
+    rows = connection.execute(_SEARCHED).fetchall()
+    private = [value for name, value in rows if name is None]
+    facts = _facts({name: value for name, value in rows if name is not None})
+    return (
+        _checked_facts(connection, options, facts),
+        readable_sources(connection, reader, private),
+    )
 
 
 def remote_index_facts(connection: Connection, options: Options) -> dict[str, str] | None:
@@ -46,7 +76,12 @@ def remote_index_facts(connection: Connection, options: Options) -> dict[str, st
     Raises:
         SinkError: the registry has its index elsewhere than the settings say.
     """
-    facts = read_index_facts(connection)
+    return _checked_facts(connection, options, read_index_facts(connection))
+
+
+def _checked_facts(
+    connection: Connection, options: Options, facts: dict[str, str]
+) -> dict[str, str] | None:
     if options.elasticsearch is None:
         if facts:
             raise SinkError(f"{_SWITCHED}{index_place_words(facts, None)}")

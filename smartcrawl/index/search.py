@@ -33,6 +33,8 @@ from smartcrawl.registry.names import (
     stored_source_names,
     unknown_source_error,
 )
+from smartcrawl.registry.visibility import Readable
+from smartcrawl.rules.visibility import EVERYTHING, Reader
 
 if TYPE_CHECKING:
     from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
@@ -58,13 +60,15 @@ def search_index(
     mode: SearchMode = SearchMode.BEST,
     language: str = "",
     vectors: QuestionVectors | None = None,
+    reader: Reader = EVERYTHING,
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
     ``sources`` empty means all, and ``language`` (ISO 639-1) any. A page that several sources have
     is one hit, which names them. ``marks`` are put around the words found. At most
     ``MOST_PROPOSED`` pages answer a query. ``vectors``: of the question; None: the embedder is
-    asked while the connection waits. Where it gives none, only words count, with a note.
+    asked while the connection waits. Where it gives none, only words count, with a note. Of the
+    sources that ``reader`` may not read nothing counts: neither pages nor words.
 
     Raises:
         UnknownNameError: in: or -in: of the query names a source that does not exist.
@@ -75,7 +79,8 @@ def search_index(
         SettingError: ``mode`` is of vectors alone, and the embedder cannot be opened.
         UnembeddedError: ``vectors`` has none of the question yet.
     """
-    query = _query_of_sources(connection, query)
+    facts, readable = known.searched_index_facts(connection, options, reader)
+    query = _query_of_sources(connection, query, readable)
     vectors = vectors or QuestionVectors(at_once=True)
     within: dict[str, Any] = {
         "sources": sources,
@@ -83,9 +88,10 @@ def search_index(
         "offset": offset,
         "marks": marks,
         "language": language,
+        "readable": readable,
     }
     with ExitStack() as stack:
-        if known.remote_index_facts(connection, options) is None:
+        if facts is None:
             search = partial(embedded.search_embedded_index, connection, query, **within)
             searched = query_meaning(connection, options, mode, vectors)
         else:
@@ -98,7 +104,7 @@ def search_index(
         wanted = search_query_sources(sources, parsed.sources)
         if searched is None or not parsed.terms or wanted is None:
             return search()
-        lacks = vectors.lacks(connection, searched.stored, wanted)
+        lacks = vectors.lacks(connection, searched.stored, wanted or readable or ())
         if lacks.are_many and mode is not SearchMode.VECTOR:
             return replace(search(), note=f"only words counted: {lacks}")
         _ask_first(searched.meaning, query)
@@ -118,13 +124,13 @@ def _ask_first(meaning: QueryMeaning, query: str) -> None:
         meaning(query)
 
 
-def _query_of_sources(connection: Connection, query: str) -> str:
+def _query_of_sources(connection: Connection, query: str, readable: Readable) -> str:
     """Return the query with the stored names of its sources: a bare host means all of its ports.
 
     A query that has no words stays as it is: its answer is what it lacks.
 
     Raises:
-        UnknownNameError: it names a source that does not exist.
+        UnknownNameError: it names a source that does not exist, or is not to be read.
         SearchQueryError: it names a site that is no address.
     """
     parsed = parsed_search_query(query)
@@ -132,7 +138,7 @@ def _query_of_sources(connection: Connection, query: str) -> str:
         search_query_place(site)
     if not parsed.terms or not (parsed.sources or parsed.excluded_sources):
         return query
-    known = stored_source_names(connection)
+    known = stored_source_names(connection) if readable is None else readable
 
     def named(name: str) -> list[str]:
         found = sources_of_name(name, known)

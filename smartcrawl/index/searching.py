@@ -36,6 +36,7 @@ from smartcrawl.index.ranking import (
     rank_searched_pages,
     search_term_weight,
 )
+from smartcrawl.registry.visibility import Readable
 from smartcrawl.rules.model import Status
 
 
@@ -299,16 +300,17 @@ def find_index_hits(
     marks: Marks = ("[", "]"),
     language: str = "",
     meaning: QueryMeaning | None = None,
+    readable: Readable = None,
 ) -> tuple[list[H_co], str]:
     """Return the pages that answer a query, best first, and the query that they answer.
 
     The latter is empty if it is the one that was asked. The first ``offset`` pages are left out.
     ``opened`` returns the index for the sources that are searched, all if there are none.
     ``language`` empty means any. ``meaning`` finds the vector of a query, where meaning counts,
-    too.
+    too. ``readable``: the sources that the caller may read; None: all. ``opened`` knows them, too.
     """
     asked = parsed_search_query(query, language)
-    wanted = search_query_sources(sources, asked.sources)
+    wanted = _readable(search_query_sources(sources, asked.sources), readable)
     if not asked.terms or wanted is None or limit < 1:
         return [], ""
     index = opened(wanted)
@@ -325,6 +327,15 @@ def find_index_hits(
     else:
         best, terms = _joined_pages(index, asked, near, {pool: words}, end)
     return list(index.shown(list(best.values())[offset:end], terms, marks, near)), meant
+
+
+def _readable(wanted: list[str] | None, readable: Readable) -> list[str] | None:
+    """Return those of the wanted sources that the caller may read; None: there is none."""
+    if readable is None or wanted is None:
+        return wanted
+    if not wanted:
+        return [] if readable else None
+    return [name for name in wanted if name in readable] or None
 
 
 def _joined_pages(
@@ -419,8 +430,8 @@ def _propose_hits(
     """Return the query that is answered, the pages proposed for it, and its corrected text.
 
     Unknown words are corrected first. While no page is found, less is required. The text is empty
-    if no word was corrected. All pages of hits but the first have the same proposals, so that none
-    repeats a hit of another.
+    if no word was corrected, or no page is found with it. All pages of hits but the first have the
+    same proposals, so that none repeats a hit of another.
     """
 
     def nearest(word: str, far: bool) -> SpellingFound:
@@ -437,7 +448,7 @@ def _propose_hits(
     while not found.found and (relaxed := asked.relaxed(found.pages)) is not None:
         asked = relaxed
         found = index.proposed(asked, pool)
-    return asked, found, meant
+    return asked, found, meant if found.found else ""
 
 
 def proposing_search_terms(counts: Sequence[int]) -> list[int]:

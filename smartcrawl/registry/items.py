@@ -36,6 +36,7 @@ from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.run_results import last_start_rows, stored_start_argument_rows
 from smartcrawl.registry.runs.runs import OpenRun, Role
 from smartcrawl.registry.spellings import store_spelling_rows
+from smartcrawl.registry.visibility import Readable
 from smartcrawl.rules.model import RemovalRule, Status
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.kinds import DOCUMENTS
@@ -292,7 +293,8 @@ ON CONFLICT (source, id) DO UPDATE SET forced = ordered_address.forced + exclude
 RETURNING forced
 """
 _FORCED: Final = """
-UPDATE ordered_address SET forced = forced + 1 WHERE id >= ? AND id <= ?
+UPDATE ordered_address SET forced = forced + 1
+ WHERE id >= :first AND id <= :last AND (:every OR source IN carray(:sources))
 RETURNING source, url, id, forced
 """
 _SOURCES_OF_KEY: Final = "SELECT source FROM ordered_address WHERE id = ? ORDER BY source"
@@ -344,12 +346,17 @@ class ForcedOrderRow(NamedTuple):
         return url_item_id(url_item_kind(self.url), self.key)
 
 
-def force_ordered_rows(connection: Connection, first: bytes, last: bytes) -> list[ForcedOrderRow]:
+def force_ordered_rows(
+    connection: Connection, first: bytes, last: bytes, readable: Readable = None
+) -> list[ForcedOrderRow]:
     """Count one more order to index anew, and return the orders, by source.
 
-    ``first`` and ``last``: the ids (32 bytes) between which they are.
+    ``first`` and ``last``: the ids (32 bytes) between which they are. ``readable``: only those of
+    these sources; None: of all.
     """
-    rows: Any = connection.execute(_FORCED, (first, last)).fetchall()
+    values = {"first": first, "last": last}
+    limits = {"every": readable is None, "sources": Many(readable or ())}
+    rows: Any = connection.execute(_FORCED, values | limits).fetchall()
     return sorted(
         ForcedOrderRow(source, url, bytes(key), forced) for source, url, key, forced in rows
     )

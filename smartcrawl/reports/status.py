@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ from smartcrawl.registry.connection import Connection, Many, read_transaction
 from smartcrawl.registry.library.items import TRIMMED, stored_library_shortfall, stored_trimmed_note
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.pages import STATE_IS_DUE_SQL
+from smartcrawl.registry.visibility import Readable
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun, report_time_span, run_state_text
 from smartcrawl.reports.vectors import (
@@ -24,6 +25,7 @@ from smartcrawl.reports.vectors import (
 )
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE, seed_led_to
+from smartcrawl.rules.visibility import Visibility, source_visibility
 from smartcrawl.sources.kinds import SHAREPOINT, source_kind_named
 
 MANY_ERRORS: Final = 0.1  #: share of pages whose last visit failed that is a concern
@@ -207,7 +209,7 @@ RECENT_RUNS: Final = 10  #: runs that the change rate looks back on
 _DAY: Final = 86_400  #: seconds
 
 _SOURCES = """
-SELECT no, name, kind FROM source
+SELECT no, name, kind, visibility FROM source
  WHERE :every OR name IN carray(:sources) ORDER BY name
 """
 #: One scan of the narrow table. Its rows have no source: the run that reached a record names it.
@@ -384,6 +386,7 @@ class SourceStatus:
     is_library: bool = False  #: whether the commands of libraries crawl it
     is_vanished: bool = False  #: whether it was declared at its last crawl, and is no more
     is_wrong: bool = False  #: whether its table in sources.toml has a mistake
+    visibility: Visibility | None = None  #: of one source
 
 
 def status_report(
@@ -393,15 +396,23 @@ def status_report(
     sources: Sequence[str] = (),
     vanished: Collection[str] = (),
     wrong: Collection[str] = (),
+    told: Mapping[str, Visibility] | None = None,
+    readable: Readable = None,
 ) -> list[SourceStatus]:
     """Return the status of some sources (of all where none is named), and last their total.
 
     A source is listed from its first run on. ``vanished``: those that are declared no more.
-    ``wrong``: those whose tables have mistakes.
+    ``wrong``: those whose tables have mistakes. ``told``: what tables say about who reads them.
+    ``readable``: those that the caller may read; None: every one.
     """
     with read_transaction(connection):
-        rows = _rows(connection, _SOURCES, {"sources": Many(sources), "every": not sources})
-        names = {no: (str(name), str(kind)) for no, name, kind in rows}
+        few = sources or readable
+        if sources and readable is not None:
+            few = [name for name in sources if name in readable]
+        every = not sources and readable is None
+        rows = _rows(connection, _SOURCES, {"sources": Many(few or ()), "every": every})
+        names = {no: (str(name), str(kind)) for no, name, kind, _ in rows}
+        stored = {str(name): Visibility(word) for _, name, _, word in rows}
         wanted = {"wanted": numbers_for_sql(names), "now": now}
         bounds = {"day": now - _DAY, "week": now - 7 * _DAY}
         counts = _counts(connection, wanted)
@@ -430,6 +441,7 @@ def status_report(
             kind == SHAREPOINT.name,
             name in vanished,
             name in wrong,
+            source_visibility(stored[name], (told or {}).get(name)),
         )
         for no, (name, kind) in names.items()
     ]
@@ -505,7 +517,7 @@ STATUS_KEYS: Final = (
     "errorRate", "changeRate", "changeRuns", "pagesCompared", "pagesModified", "pagesNew",
     "medianAgeSeconds", "age95Seconds", "checkedWithinDay", "checkedWithinWeek",
     "bytesDownloaded", "bytesSaved", "lastRun", "lastCompleteRun", "lastCompleteAt",
-    "vectors", "pushed",
+    "vectors", "pushed", "visibility",
 )  # fmt: skip
 RUN_KEYS: Final = (
     "run", "state", "complete", "reasons", "startedAt", "finishedAt", "bytesDownloaded",
@@ -532,6 +544,7 @@ def status_report_data(status: SourceStatus) -> dict[str, Any]:
         iso_time(status.completed_at),
         None if status.vectors is None else status.vectors.as_data(),
         [counts.as_data() for counts in status.pushed],
+        status.visibility,
     )
     return dict(zip(STATUS_KEYS, values, strict=True))
 

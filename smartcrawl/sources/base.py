@@ -16,6 +16,7 @@ from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, ChunkSize
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import request_url, url_digest, url_digest_text, url_origin
 from smartcrawl.rules.model import Mode
+from smartcrawl.rules.visibility import Visibility, told_visibility
 from smartcrawl.sources.fields import (
     LIST,
     Addresses,
@@ -24,6 +25,7 @@ from smartcrawl.sources.fields import (
     Limit,
     Pattern,
     Selectors,
+    SourceVisibility,
 )
 from smartcrawl.sources.kinds import Kind, source_kind_named
 from smartcrawl.sources.request_keys import SourceRequest, request_keys_of_kind
@@ -67,6 +69,7 @@ class Source(BaseModel):
     release: Label | None = None
     verify_certificates: bool | None = None  #: of its servers; None: by VERIFY_CERTIFICATES
     ca_file: Path | None = None  #: None: by CA_FILE
+    visibility: SourceVisibility = None  #: None: as it was, and private with a login
     request: SourceRequest = SourceRequest()  #: how its requests are made
     ad_hoc: bool = False  #: named by an address, not declared
     of_job: bool = False  #: defined over the HTTP API: its seeds open no private address
@@ -126,6 +129,11 @@ class Source(BaseModel):
         return False
 
     @property
+    def told_visibility(self) -> Visibility | None:
+        """What it says about who reads it; None: nothing, so that what is stored counts."""
+        return told_visibility(self.visibility, has_login=self.has_login)
+
+    @property
     @abstractmethod
     def scope(self) -> Scope:
         """The addresses that belong to the source."""
@@ -151,6 +159,12 @@ class Source(BaseModel):
         fields = cls.model_fields.items()
         own = (field.alias or key for key, field in fields if key not in cls.UNDECLARED)
         return (*own, *request_keys_of_kind(cls.model_fields["kind"].default))
+
+
+def told_visibilities(sources: Mapping[str, Source]) -> dict[str, Visibility]:
+    """Return what tables say about who reads their sources, by name; the others say nothing."""
+    told = {name: source.told_visibility for name, source in sources.items()}
+    return {name: visibility for name, visibility in told.items() if visibility is not None}
 
 
 def ad_hoc_source_name(words: str, start: str) -> str:

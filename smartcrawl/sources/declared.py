@@ -17,6 +17,7 @@ from smartcrawl.model.program import program_argument, program_argument_label, p
 from smartcrawl.model.settings_file import SETTINGS_FILE, parsed_toml_file
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.extent import EXTENTS
+from smartcrawl.rules.visibility import VISIBILITIES
 from smartcrawl.sources.auth import auth_problems, declared_auth
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import (
@@ -53,6 +54,10 @@ _GIVE: Final = {
     "root": 'the path of a folder, as in "/srv/docs"',
     "url": 'a repository, as in "https://github.com/OWNER/REPO"',
 }
+
+
+#: The words that a key takes, where it is none of ``MODES``.
+_WORDS: Final[Mapping[str, Sequence[str]]] = {"scope": EXTENTS, "visibility": VISIBILITIES}
 
 
 class WrongTable(NamedTuple):
@@ -366,7 +371,7 @@ def _reason(found: ErrorDetails) -> str:
         case "model_type" | "model_attributes_type":
             takes = "a table, as in { pattern = '/tag/', mode = 'links_only' }"
         case "is_instance_of":
-            takes = f"one of {', '.join(EXTENTS if found['loc'][0] == 'scope' else MODES)}"
+            takes = f"one of {', '.join(_WORDS.get(str(found['loc'][0]), MODES))}"
         case "bool_type":
             takes = "true or false"
         case "is_instance_of" if found["loc"][0] == "ca_file":

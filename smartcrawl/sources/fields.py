@@ -25,6 +25,7 @@ from smartcrawl.model.setting_values import MOST_NUMBER
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key
 from smartcrawl.rules.extent import EXTENTS, Extent
 from smartcrawl.rules.model import Mode
+from smartcrawl.rules.visibility import VISIBILITIES, Visibility
 from smartcrawl.sources.scope import compile_scope_pattern
 
 
@@ -309,6 +310,10 @@ def _extent(word: object) -> object:
     return Extent(word) if isinstance(word, str) and word in EXTENTS else word
 
 
+def _visibility(word: object) -> object:
+    return Visibility(word) if isinstance(word, str) and word in VISIBILITIES else word
+
+
 def declared_field_text(value: object) -> str:
     """Return a value in the form for messages, without credentials (RD-20)."""
     return _CREDENTIALS.sub("…@", repr(value))
@@ -318,6 +323,7 @@ LIST: Final = BeforeValidator(_as_tuple)  #: a list of TOML
 Pattern = Annotated[str, AfterValidator(_regular_expression)]
 IndexMode = Annotated[Mode, BeforeValidator(_mode)]
 SiteExtent = Annotated[Extent | None, BeforeValidator(_extent)]
+SourceVisibility = Annotated[Visibility | None, BeforeValidator(_visibility)]
 Label = Annotated[str, AfterValidator(_label)]
 AuthoritiesFile = Annotated[Path, BeforeValidator(_authorities)]
 Limit = Annotated[int, Field(ge=0, le=MOST_NUMBER)]

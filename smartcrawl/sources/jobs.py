@@ -51,6 +51,8 @@ _CONFIGURES: Final = ("config", "filters", "schedule")
 _OBJECTS: Final = ("model_type", "model_attributes_type", "dict_type")
 _SUBJECT: Final = re.compile("(Input|String|List) should")
 _LONGEST: Final = 255  #: characters of an unknown key that is repeated
+#: Keys of sources that could give away pages or secrets, or turn the crawler into a tool.
+_IN_FILES: Final = frozenset({"auth", "visibility", "headers", "data_hosts", "data_posts"})
 
 
 class JobError(SmartcrawlError):
@@ -81,6 +83,8 @@ def job_error_of_defect(defect: Mapping[str, Any], path: tuple[str | int, ...]) 
             names.append(key)
             what = key
         reason = f"{what} is not known: /openapi.json lists what is"
+        if key in _IN_FILES:
+            reason = f"{key} stands in files only: declare the source in sources.toml"
     elif kind == "missing":
         reason = f"{_place(path) if path else 'a JSON body'} is missing"
     else:

@@ -34,6 +34,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.vectors import fuse
+from smartcrawl.rules.visibility import EVERYTHING, Reader
 from smartcrawl.server.stores import READING
 from tests.choices import options
 from tests.index.embedding.embeddings_server import (
@@ -1123,3 +1124,98 @@ def test_a_model_that_adds_up_words_gets_words(new: New, joined: list[bool]):
 
     assert searched.find("how do I cancel it") == ["docs/jobs"]
     assert set(joined) == {False}
+
+
+_RARE = "quillwort"
+_ASKED = ("banana", "bananna", "banana quillwort", "quillwort", "quillwart", '"quillwort"', "fruit",
+          "banana -quillwort", "cancel job " * 40, "quillwort " * 40)  # fmt: skip
+
+
+def _told(answer: Answer) -> tuple[object, ...]:
+    """All that an answer tells but the order of chunks that are equally near."""
+    hits = [
+        (hit.url, hit.score, hit.sources, sorted(chunk.text for chunk in hit.chunks))
+        for hit in answer.hits
+    ]
+    return hits, answer.meant, answer.note
+
+
+def _closed(searched: Searched) -> None:
+    """Add a private source, whose pages have the same words, and one that no other has."""
+    searched.put(
+        "wiki",
+        secret=f"{_RARE} banana banana",
+        fruit="the banana is an apple",
+        more=f"the {_RARE} is cancelled, the job is paused",
+    )
+    searched.pay()
+    connection = searched.desk.connection
+    connection.execute("UPDATE source SET visibility = 'private' WHERE name = 'wiki'").fetchall()
+
+
+@pytest.mark.parametrize("mode", [TEXT, VECTOR, HYBRID], ids=["text", "vector", "hybrid"])
+def test_for_others_a_private_source_is_as_if_it_were_not_there(
+    searched: Searched, mode: SearchMode
+):
+    before = {query: searched.answer(query, mode) for query in _ASKED}
+    assert before["bananna"].meant == "banana"
+    _closed(searched)
+
+    after = {query: searched.answer(query, mode, reader=Reader()) for query in _ASKED}
+
+    assert {query: _told(answer) for query, answer in after.items()} == {
+        query: _told(answer) for query, answer in before.items()
+    }
+    mine = Reader(sources=frozenset({"wiki"}))
+    for reader, found in ((EVERYTHING, True), (mine, True), (Reader(), False)):
+        hits = searched.answer(_RARE, TEXT, reader=reader).hits
+        assert [hit.source for hit in hits] == ["wiki", "wiki"] * found
+    assert {hit.source for hit in searched.answer("banana", mode, reader=mine).hits} == {"wiki"}
+    assert searched.answer("quillwart", TEXT, reader=mine).meant == _RARE
+
+
+def test_the_name_of_a_private_source_is_not_known(searched: Searched):
+    _closed(searched)
+
+    for query in ("in:wiki banana", "-in:wiki banana", "in:other banana"):
+        with pytest.raises(UnknownNameError) as caught:
+            searched.answer(query, TEXT, reader=Reader())
+        assert str(caught.value).endswith("known: docs, shop")
+    assert searched.answer("banana", TEXT, sources=["wiki"], reader=Reader()).hits == []
+    nobody = Reader(sources=frozenset({"no such source"}))
+    assert searched.answer("banana", TEXT, reader=nobody).hits == []
+
+
+def test_a_spelling_is_offered_only_where_it_has_hits(searched: Searched):
+    answer = searched.answer("bananna", TEXT, sources=["shop"])
+
+    assert (answer.hits, answer.meant) == ([], "")
+    assert searched.answer("bananna", TEXT, sources=["docs"]).meant == "banana"
+
+
+def test_chunks_without_a_vector_of_a_private_source_are_not_counted(searched: Searched):
+    _closed(searched)
+    searched.put("wiki", owed=[f"a chunk {number}" for number in range(3)])
+
+    assert "no vector yet" in searched.answer("banana", HYBRID).note
+    assert searched.answer("banana", HYBRID, reader=Reader()).note == ""
+
+
+@DATABASES
+def test_a_search_reads_nothing_more_where_no_source_is_private(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch
+):
+    connection, asked = searched.desk.connection, []
+    execute = type(connection).execute
+
+    def noted(self: Any, statement: str, values: Any = ()) -> Any:
+        asked.append(statement)
+        return execute(self, statement, values)
+
+    def statements(reader: Reader) -> int:
+        asked.clear()
+        searched.answer("banana", TEXT, reader=reader)
+        return len(asked)
+
+    monkeypatch.setattr(type(connection), "execute", noted)
+    assert 0 < statements(Reader()) == statements(EVERYTHING)

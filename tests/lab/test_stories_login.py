@@ -392,3 +392,19 @@ def test_files_have_secrets_that_only_the_owner_reads(lab: Lab, guard: GuardedLa
     file.chmod(0o600)
     lab.run()
     assert stored(lab) == 21
+
+
+@pytest.mark.sqlite
+def test_a_source_that_had_a_login_stays_private_until_it_says_otherwise(
+    lab: Lab, guard: GuardedLabSite
+):
+    def visibility(head: str = "") -> str:
+        write(lab, head)
+        lab.run(expect=None)
+        return str(lab.crawl.rows("SELECT visibility FROM source")[0][0])
+
+    lab.run()
+    assert lab.crawl.rows("SELECT visibility FROM source") == [("private",)]
+    assert visibility() == "private", "its login is lost"
+    assert visibility('visibility = "public"') == "public"
+    assert visibility() == "public"

@@ -96,7 +96,7 @@ def test_a_status_has_these_keys_in_this_order(desk: Desk):
         " clones withoutText withheld pinned ordered errorRate changeRate changeRuns pagesCompared"
         " pagesModified pagesNew medianAgeSeconds age95Seconds checkedWithinDay checkedWithinWeek"
         " bytesDownloaded bytesSaved lastRun lastCompleteRun lastCompleteAt"
-        " vectors pushed"
+        " vectors pushed visibility"
     )
     run_keys = (
         "run state complete reasons startedAt finishedAt bytesDownloaded bytesSaved embedded owed"

@@ -205,3 +205,27 @@ def test_a_secret_shows_nothing():
     assert f"{secret} {secret!r} {[secret]}" == "… … […]"
     with pytest.raises(TypeError):
         pickle.dumps(secret)
+
+
+def test_a_source_with_a_login_is_private_unless_it_says_otherwise(tmp_path: Path):
+    assert declared(tmp_path, BASIC).told_visibility == "private"
+    file = tmp_path / "sources.toml"
+    head, auth = file.read_text().split("[sources.a.auth]")
+    for line, told in (('visibility = "public"', "public"), ('visibility = "private"', "private")):
+        file.write_text(f"{head}{line}\n[sources.a.auth]{auth}")
+        assert load_declared_sources(file)["a"].told_visibility == told
+        file.write_text(f"{head}{line}\n")
+        assert load_declared_sources(file)["a"].told_visibility == told
+    file.write_text(head)
+    assert load_declared_sources(file)["a"].told_visibility is None
+
+
+@pytest.mark.parametrize("kind", ["files", "site"])
+def test_any_declared_source_takes_a_visibility_of_these_words(tmp_path: Path, kind: str):
+    file = tmp_path / "sources.toml"
+    start = f'root = "{tmp_path}"' if kind == "files" else 'seeds = ["https://a.example/"]'
+    file.write_text(f'[sources.a]\nkind = "{kind}"\n{start}\nvisibility = "secret"\n')
+    with pytest.raises(SourceError, match=r"visibility is 'secret': expected one of public, priv"):
+        load_declared_sources(file).check()
+    file.write_text(file.read_text().replace("secret", "private"))
+    assert load_declared_sources(file)["a"].told_visibility == "private"

@@ -31,6 +31,7 @@ from smartcrawl.index.ranking import (
     VectorQuery,
 )
 from smartcrawl.index.searching import FoundPage, HitChunk, Proposed
+from smartcrawl.registry.visibility import Readable
 from smartcrawl.rules.vectors import fuse
 
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
@@ -50,6 +51,7 @@ RATED: Final[Mapping[str, Any]] = {
 PARTS: Final = {"excludes": ["chunks.vector", "vector"]}  #: of the source of inner hits
 _TEXTS: Final = 20  #: pages in which nearest words are looked for
 _LANGUAGES: Final = 200  #: more than ISO 639-1 has
+_READABLE: Final = "readable"  #: name of the counts of some sources
 
 
 #: Temporary marks around found words, replaced by ``marks``.
@@ -118,26 +120,44 @@ def bounded_query_terms(terms: Sequence[Term], held: Sequence[str]) -> list[Term
     return [replace(term, text=text) for term, text in zip(terms, texts, strict=False)]
 
 
-def counted_terms_request(terms: Sequence[Term], held: Sequence[str]) -> dict[str, Any]:
-    """Return the request for how many pages have each of some terms, of all pages."""
-    counts = {str(n): {"filter": _anywhere(term.text, held)} for n, term in enumerate(terms)}
+def counted_terms_request(
+    terms: Sequence[Term], held: Sequence[str], readable: Readable = None
+) -> dict[str, Any]:
+    """Return the request for how many pages have each of some terms, of all that are readable."""
+    counts: dict[str, Any] = {
+        str(n): {"filter": _anywhere(term.text, held)} for n, term in enumerate(terms)
+    }
+    if readable is not None:
+        counts = {_READABLE: {"filter": _of_sources(readable), "aggregations": counts}}
     return {"size": 0, "aggregations": {"all": {"global": {}, "aggregations": counts}}}
 
 
+def counted_terms(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the counts that ``counted_terms_request`` asked for."""
+    every: Mapping[str, Any] = answer["aggregations"]["all"]
+    found: Mapping[str, Any] = every.get(_READABLE, every)
+    return found
+
+
+def _of_sources(names: Sequence[str]) -> dict[str, Any]:
+    return {"terms": {"source": list(names)}}
+
+
 def search_proposal_request(
-    query: Query, terms: Sequence[Term], held: Sequence[str], sources: Sequence[str], limit: int
+    query: Query, held: Sequence[str], sources: Sequence[str], limit: int, readable: Readable = None
 ) -> dict[str, Any]:
     """Return the request for the pages that may answer a query, and for how many have each term.
 
     ``held`` are the endings of the fields with text.
     """
+    terms = query.terms
     named = [_anywhere(term.text, held, name=str(place)) for place, term in enumerate(terms)]
-    return counted_terms_request(terms, held) | {
+    return counted_terms_request(terms, held, readable) | {
         "query": {
             "bool": {
                 "should": named,
                 "minimum_should_match": 1,
-                **search_filters(query, held, sources),
+                **search_filters(query, held, sources, readable),
             }
         },
         "size": max(0, min(limit, MOST_HITS)),
@@ -148,19 +168,18 @@ def search_proposal_request(
 
 
 def search_filters(
-    query: Query, held: Sequence[str], sources: Sequence[str]
+    query: Query, held: Sequence[str], sources: Sequence[str], readable: Readable = None
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the conditions of a query on pages, as parts of ``bool``."""
     filters: list[dict[str, Any]] = [_anywhere(text, held) for text in query.required]
-    if sources:
-        filters.append({"terms": {"source": list(sources)}})
+    filters += [_of_sources(names) for names in (sources or None, readable) if names is not None]
     if query.language:
         filters.append({"term": {"language": query.language}})
     if query.sites:
         filters.append({"bool": {"should": _at_sites(query.sites)}})
     excluded = [_anywhere(text, held) for text in query.excluded] + _at_sites(query.excluded_sites)
     if query.excluded_sources:
-        excluded.append({"terms": {"source": list(query.excluded_sources)}})
+        excluded.append(_of_sources(query.excluded_sources))
     return {"filter": filters, "must_not": excluded}
 
 
@@ -220,12 +239,16 @@ def indexed_page_of_hit(hit: Mapping[str, Any], places: Mapping[int, int]) -> Pr
     return ProposedPage(page["key"], page["url"], page.get("title", ""), parts[:MOST_PARTS], terms)
 
 
-def near_index_words_request(forms: Sequence[str], held: Sequence[str]) -> dict[str, Any]:
-    """Return the request for pages that have any of some words."""
+def near_index_words_request(
+    forms: Sequence[str], held: Sequence[str], sources: Sequence[str], readable: Readable = None
+) -> dict[str, Any]:
+    """Return the request for pages of some sources that have any of some words."""
     text = " ".join(forms[: MOST_CLAUSES // len(held)])
     queries = [{"match": {f"chunks.text{ending}": text}} for ending in held]
     nested = {"path": "chunks", "query": {"bool": {"should": queries}}, "score_mode": "none"}
-    return {"query": {"nested": nested}, "size": _TEXTS, "source": ["chunks"]}
+    filters = [_of_sources(names) for names in (sources or None, readable) if names is not None]
+    found = {"bool": {"must": [{"nested": nested}], "filter": filters}}
+    return {"query": found, "size": _TEXTS, "source": ["chunks"]}
 
 
 def indexed_texts(hits: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -368,13 +391,11 @@ _MOST_CANDIDATES: Final = 10_000  #: Elasticsearch's own limit
 _SCORE: Final = "(1.0 + cosineSimilarity(params.vector, 'chunks.vector')) / 2.0"
 
 
-def nearness_request(
-    query: Query, vector: bytes, held: Sequence[str], sources: Sequence[str], pool: int
-) -> dict[str, Any]:
+def nearness_request(vector: bytes, filters: Mapping[str, Any], pool: int) -> dict[str, Any]:
     """Return the request for the pages whose chunks are nearest to a vector, each page once.
 
-    The filters of a query hold before the pages are counted. ``held`` are the endings of the fields
-    with text; ``vector`` has float32 numbers, little-endian.
+    The ``filters`` of a query hold before the pages are counted. ``vector`` has float32 numbers,
+    little-endian.
     """
     candidates = max(_LEAST_CANDIDATES, _CANDIDATES * pool)
     return {
@@ -383,7 +404,7 @@ def nearness_request(
             "query_vector": index_vector_numbers(vector).tolist(),
             "k": pool,
             "num_candidates": min(candidates, _MOST_CANDIDATES),
-            "filter": {"bool": search_filters(query, held, sources)},
+            "filter": {"bool": filters},
             "inner_hits": {"size": 1, "_source": False},
         },
         "size": pool,
@@ -392,9 +413,7 @@ def nearness_request(
     }
 
 
-def exact_nearness_request(
-    query: Query, vector: bytes, held: Sequence[str], sources: Sequence[str], pool: int
-) -> dict[str, Any]:
+def exact_nearness_request(vector: bytes, filters: Mapping[str, Any], pool: int) -> dict[str, Any]:
     """Return the request for the same pages by a comparison with every chunk.
 
     The graph of an index does not lead out of many chunks that have equal vectors.
@@ -406,7 +425,7 @@ def exact_nearness_request(
         "inner_hits": {"size": 1, "_source": False},
     }
     return {
-        "query": {"bool": {"must": [{"nested": nested}], **search_filters(query, held, sources)}},
+        "query": {"bool": {"must": [{"nested": nested}], **filters}},
         "size": pool,
         "source": RATED,
         "track_total_hits": False,
@@ -491,11 +510,12 @@ Ask = Callable[..., Any]  #: sends a search request and returns the body of the 
 class ElasticsearchFinder:
     """Searches for one query."""
 
-    def __init__(self, ask: Ask, sources: Sequence[str]) -> None:
+    def __init__(self, ask: Ask, sources: Sequence[str], *, readable: Readable = None) -> None:
         listed = ask(size=0, aggregations=language_aggregation(), request_cache=True)
         self._ask = ask
         self._held = searched_field_endings(listed["aggregations"])
         self._sources = sources
+        self._readable = readable
 
     def bounded(self, query: Query) -> Query:
         """Return a query with as many words as the server takes."""
@@ -508,28 +528,29 @@ class ElasticsearchFinder:
         a short query.
         """
         asked = bounded_query_terms(terms, self._held)
-        every = self._ask(**counted_terms_request(asked, self._held))["aggregations"]["all"]
+        every = counted_terms(self._ask(**counted_terms_request(asked, self._held, self._readable)))
         pages = [int(every[str(place)]["doc_count"]) for place in range(len(asked))]
         return pages + [1] * (len(terms) - len(asked))
 
     def proposed(self, query: Query, pool: int) -> Proposed:
         """Return the pages that have any of the words, and all that they must have."""
         body = self._ask(
-            **search_proposal_request(query, query.terms, self._held, self._sources, pool)
+            **search_proposal_request(query, self._held, self._sources, pool, self._readable)
         )
-        every = body["aggregations"]["all"]
+        every = counted_terms(body)
         pages = [every[str(place)]["doc_count"] for place in range(len(query.terms))]
         found = {hit["_source"]["key"]: hit for hit in body["hits"]["hits"]}
         return Proposed(found, pages, every["doc_count"])
 
     def texts(self, forms: Sequence[str]) -> Sequence[str]:
         """Return texts of the index that have some of these words."""
-        request = near_index_words_request(forms, self._held)
+        request = near_index_words_request(forms, self._held, self._sources, self._readable)
         return indexed_texts(self._ask(**request)["hits"]["hits"])
 
     def nearest_pages(self, query: Query, near: VectorQuery, pool: int) -> list[NearPage]:
         """Return pages that are near to a query in meaning, and have all that they must have."""
-        asked = (query, near.vector, self._held, self._sources, pool)
+        filters = search_filters(query, self._held, self._sources, self._readable)
+        asked = (near.vector, filters, pool)
         hits = self._ask(**nearness_request(*asked))["hits"]["hits"]
         if len(hits) < pool:  # there may be more, which the graph does not lead to
             hits = self._ask(**exact_nearness_request(*asked))["hits"]["hits"]

@@ -48,6 +48,7 @@ from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.patience import Patience
 from smartcrawl.model.program import program_name
+from smartcrawl.registry.visibility import Readable
 
 logger = logging.getLogger(__name__)
 
@@ -296,6 +297,7 @@ class ElasticsearchSink:
         marks: tuple[str, str] = ("[", "]"),
         language: str = "",
         meaning: QueryMeaning | None = None,
+        readable: Readable = None,
     ) -> tuple[list[ElasticsearchHit], str]:
         """Return the pages that answer ``query``, best first, and the query that they answer.
 
@@ -303,20 +305,22 @@ class ElasticsearchSink:
         ``language`` any. The first ``offset`` pages are left out. ``marks`` are put around the
         words found. The first 32 words of a query count, fewer if the index has more than 40
         languages. A server that does not answer is not waited for. ``meaning`` finds the vector of
-        a query, where meaning counts, too; its errors are raised.
+        a query, where meaning counts, too; its errors are raised. ``readable``: the sources of
+        which anything counts; None: all.
 
         Raises:
             SinkError: the server does not answer.
         """
         return find_index_hits(
             query,
-            partial(ElasticsearchFinder, self._search),
+            partial(ElasticsearchFinder, self._search, readable=readable),
             sources=sources,
             limit=limit,
             offset=offset,
             marks=marks,
             language=language,
             meaning=meaning,
+            readable=readable,
         )
 
     def _search(self, **asked: Any) -> Any:

@@ -11,6 +11,7 @@ from smartcrawl.index.ranking import QueryMeaning
 from smartcrawl.index.searching import Answer, find_index_hits
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
+from smartcrawl.registry.visibility import Readable
 
 
 def embedded_index(connection: Connection) -> Sink:
@@ -30,20 +31,23 @@ def search_embedded_index(
     marks: tuple[str, str] = ("[", "]"),
     language: str = "",
     meaning: QueryMeaning | None = None,
+    readable: Readable = None,
 ) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all.
 
-    ``meaning`` finds the vector of a query, where meaning counts, too.
+    ``meaning`` finds the vector of a query, where meaning counts, too. ``readable``: the sources
+    of which anything counts; None: all.
     """
     matching = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
     hits, meant = find_index_hits(
         query,
-        partial(IndexTables, connection, matching),
+        partial(IndexTables, connection, matching, readable=readable),
         sources=sources,
         limit=limit,
         offset=offset,
         marks=marks,
         language=language,
         meaning=meaning,
+        readable=readable,
     )
     return Answer(hits, meant)

@@ -42,10 +42,21 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.program import extra_installation
 from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.visibility import Readable
 from smartcrawl.rules.vectors import fuse
 
 NO_CONDITION: Final = "1 = 1"
 _IN_SOURCES = "c.source {negation} IN (SELECT no FROM source WHERE name IN carray(:{name}))"
+#: Contents ``v`` that count for somebody who may not read every source.
+_READABLE: Final = "v.source IN (SELECT no FROM source WHERE name IN carray(:readable))"
+#: The same of chunks ``k``.
+_CHUNK_IS_READABLE: Final = (
+    f"AND EXISTS (SELECT 1 FROM content v WHERE v.no = k.content AND {_READABLE})"
+)
+_CHUNK_IN_SOURCES: Final = """
+ AND EXISTS (SELECT 1 FROM content v JOIN source o ON o.no = v.source
+              WHERE v.no = k.content AND o.name IN carray(:wanted))
+"""
 _HAVING = "p.content {negation} IN (SELECT k.content FROM {match})"
 _AT_SITES = """p.content IN (
     SELECT r.content FROM record r JOIN host h ON h.no = r.host WHERE r.entry > 0 AND ({sites}))
@@ -64,14 +75,22 @@ class IndexLanguage(Protocol):
     def match(self, name: str) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
 
-    def count(self, name: str) -> str:
-        """Return the query for the number of chunks that match a value, or a lower bound of it."""
+    def count(self, name: str, within: str = "") -> str:
+        """Return the query for the number of chunks that match a value, or a lower bound of it.
+
+        ``within``: further conditions on the chunks, after AND.
+        """
 
     def value(self, text: str) -> str:
         """Return the value that matches a word, or words that stay together."""
 
-    def texts(self, connection: Connection, words: Sequence[str]) -> list[str]:
-        """Return the texts of some chunks that have any of some words, with their headings."""
+    def texts(
+        self, connection: Connection, words: Sequence[str], within: str, values: Mapping[str, Any]
+    ) -> list[str]:
+        """Return the texts of some chunks that have any of some words, with their headings.
+
+        ``within``: further conditions on the chunks, after AND, with their values.
+        """
 
     def shown(
         self,
@@ -84,14 +103,18 @@ class IndexLanguage(Protocol):
 
 
 def search_conditions(
-    query: Query, language: IndexLanguage, sources: Sequence[str]
+    query: Query, language: IndexLanguage, sources: Sequence[str], readable: Readable = None
 ) -> tuple[str, dict[str, Any]]:
     """Return the conditions that contents ``c`` and ``p.content`` must meet, and their values.
 
-    Without any they are ``NO_CONDITION``. ``sources`` empty means all.
+    Without any they are ``NO_CONDITION``. ``sources`` empty means all, and so does ``readable``
+    None: those that the caller may read.
     """
     conditions: list[str] = []
     values: dict[str, Any] = {}
+    if readable is not None:
+        conditions.append(_IN_SOURCES.format(negation="", name="readable"))
+        values["readable"] = Many(list(readable))
     for negation, names in (("", sources), ("NOT", query.excluded_sources)):
         if names:
             name = f"{negation.lower() or 'in'}_sources"
@@ -430,14 +453,14 @@ _SNIPPET: Final = 32  #: words
 _PER = """
 SELECT {place} AS place, {bit} AS bit, k.content AS content, count(*) AS often,
        :title_{name} AS title
-  FROM {match} GROUP BY k.content
+  FROM {match} {within} GROUP BY k.content
 """
 _CHUNK_COUNT = "SELECT {place}, ({count})"
 #: First the number of pages for each place of a term, then the contents that are proposed.
 _PROPOSED = """
 WITH per AS ({per}),
 known AS (
-    SELECT place, count(*) AS pages, (SELECT count(*) FROM content) AS total
+    SELECT place, count(*) AS pages, (SELECT count(*) FROM content v {readable}) AS total
       FROM per GROUP BY place
 ),
 term AS (
@@ -468,7 +491,7 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
  ORDER BY length(r.url), r.url
 """
 #: Texts of chunks ``k``.
-TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
+TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} {within} LIMIT 60"
 
 
 _Rows = list[list[Any]]
@@ -478,11 +501,21 @@ class IndexTables:
     """One search in one database."""
 
     def __init__(
-        self, connection: Connection, language: IndexLanguage, sources: Sequence[str]
+        self,
+        connection: Connection,
+        language: IndexLanguage,
+        sources: Sequence[str],
+        *,
+        readable: Readable = None,
     ) -> None:
+        """``sources`` empty means all; of sources that are not ``readable`` nothing counts."""
         self._connection = connection
         self._language = language
         self._sources = list(sources)
+        self._readable = readable
+        self._within, self._values = "", dict[str, Any]()
+        if readable is not None:
+            self._within, self._values = _CHUNK_IS_READABLE, {"readable": Many(list(readable))}
         self._records: defaultdict[int, _Rows] = defaultdict(list)
 
     def bounded(self, query: Query) -> Query:
@@ -499,9 +532,17 @@ class IndexTables:
             values[f"word_{name}"] = self._language.value(term.text)
             values[f"title_{name}"] = f"%{term.stems[0]}%"
             match = self._language.match(f"word_{name}")
-            per.append(_PER.format(place=place, bit=1 << place, name=name, match=match))
-        conditions, more = search_conditions(query, self._language, self._sources)
-        statement = _PROPOSED.format(per=" UNION ALL ".join(per), conditions=conditions)
+            per.append(
+                _PER.format(
+                    place=place, bit=1 << place, name=name, match=match, within=self._within
+                )
+            )
+        conditions, more = search_conditions(query, self._language, self._sources, self._readable)
+        statement = _PROPOSED.format(
+            per=" UNION ALL ".join(per),
+            conditions=conditions,
+            readable="" if self._readable is None else f"WHERE {_READABLE}",
+        )
         rows = self._connection.execute(statement, values | more).fetchall()
         return _read(rows, counts)
 
@@ -509,21 +550,26 @@ class IndexTables:
         """Return how many chunks have each word."""
         names = [f"word_{fts5_value_letters(place)}" for place in range(len(terms))]
         counts = [
-            _CHUNK_COUNT.format(place=place, count=self._language.count(name))
+            _CHUNK_COUNT.format(place=place, count=self._language.count(name, self._within))
             for place, name in enumerate(names)
         ]
         values = [self._language.value(term.text) for term in terms]
         words = dict(zip(names, values, strict=True))
-        rows = self._connection.execute(" UNION ALL ".join(counts), words).fetchall()
+        values_of_all = words | self._values
+        rows = self._connection.execute(" UNION ALL ".join(counts), values_of_all).fetchall()
         return [count for _, count in sorted(rows)]
 
     def texts(self, forms: Sequence[str]) -> Sequence[str]:
         """Return texts of the index that have some of these words."""
-        return self._language.texts(self._connection, forms)
+        within, values = self._within, dict(self._values)
+        if self._sources:
+            within += _CHUNK_IN_SOURCES
+            values["wanted"] = Many(self._sources)
+        return self._language.texts(self._connection, forms, within, values)
 
     def nearest_pages(self, query: Query, near: VectorQuery, pool: int) -> list[NearPage]:
         """Return contents that are near to a query in meaning, and all that they must have."""
-        conditions, values = search_conditions(query, self._language, self._sources)
+        conditions, values = search_conditions(query, self._language, self._sources, self._readable)
         return nearest_pages(
             self._connection, near, conditions=conditions, values=values, pool=pool
         )

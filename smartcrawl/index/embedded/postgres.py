@@ -107,15 +107,18 @@ class _Stems:
         """Return the chunks ``k`` that match a value, after FROM."""
         return f"chunk k WHERE k.words @@ phraseto_tsquery('stems', :{name})"
 
-    def count(self, name: str) -> str:
+    def count(self, name: str, within: str = "") -> str:
         """Return the query for the number of chunks that match a value, up to a limit."""
-        return f"SELECT count(*) FROM (SELECT 1 FROM {self.match(name)} LIMIT {_COUNTED}) AS few"
+        few = f"SELECT 1 FROM {self.match(name)} {within} LIMIT {_COUNTED}"
+        return f"SELECT count(*) FROM ({few}) AS few"
 
     def value(self, text: str) -> str:
         """Return the value that matches a word, or words that stay together."""
         return searched_words(text)
 
-    def texts(self, connection: Connection, words: Sequence[str]) -> list[str]:
+    def texts(
+        self, connection: Connection, words: Sequence[str], within: str, values: Mapping[str, Any]
+    ) -> list[str]:
         """Return the texts of some chunks that have any of some words, with their headings.
 
         The words are letters only. PostgreSQL expects that nearly every chunk has one of so many
@@ -124,8 +127,9 @@ class _Stems:
         match = "chunk k WHERE k.words @@ to_tsquery('stems', :words)"
         connection.execute(_SCAN, ("off",))
         try:
-            statement = TEXTS.format(match=match)
-            rows = connection.execute(statement, {"words": " | ".join(words)}).fetchall()
+            statement = TEXTS.format(match=match, within=within)
+            named = {"words": " | ".join(words), **values}
+            rows = connection.execute(statement, named).fetchall()
         finally:
             connection.execute(_SCAN, ("on",))
         return ["\n".join(row) for row in rows]

@@ -168,18 +168,22 @@ class _Fts5:
         """Return the chunks ``k`` that match a value, after FROM."""
         return f"chunk_words w JOIN chunk k ON k.no = w.rowid WHERE chunk_words MATCH :{name}"
 
-    def count(self, name: str) -> str:
+    def count(self, name: str, within: str = "") -> str:
         """Return the query for the number of chunks that match a value."""
+        if within:
+            return f"SELECT count(*) FROM {self.match(name)} {within}"
         return f"SELECT count(*) FROM chunk_words WHERE chunk_words MATCH :{name}"
 
     def value(self, text: str) -> str:
         """Return the expression that matches a word, or words that stay together."""
         return f'"{text.replace(_QUOTE, " ")}"'
 
-    def texts(self, connection: Connection, words: Sequence[str]) -> list[str]:
+    def texts(
+        self, connection: Connection, words: Sequence[str], within: str, values: Mapping[str, Any]
+    ) -> list[str]:
         """Return the texts of some chunks that have any of some words, with their headings."""
-        values = {"words": self._any_of(words)}
-        rows = connection.execute(TEXTS.format(match=self.match("words")), values).fetchall()
+        statement = TEXTS.format(match=self.match("words"), within=within)
+        rows = connection.execute(statement, {"words": self._any_of(words), **values}).fetchall()
         return ["\n".join(row) for row in rows]
 
     def _any_of(self, words: Sequence[str]) -> str:

@@ -290,14 +290,22 @@ def _empty(connection: SqliteConnection, *, links: bool) -> int:
 
 
 def _sources(connection: SqliteConnection) -> int:
-    """Name sources whose row is lost, so that their pages can be found; return their number."""
+    """Name sources whose row is lost, so that their pages can be found; return their number.
+
+    Where a source has had a login, or is private, the lost one may have been so, too.
+    """
     found: Any = connection.execute(
         "SELECT DISTINCT source FROM record WHERE source NOT IN (SELECT no FROM source)"
     ).fetchall()
+    private = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM login) OR EXISTS"
+        " (SELECT 1 FROM source WHERE visibility = 'private')"
+    ).get
     for (number,) in found:
         connection.execute(
-            "INSERT INTO source (no, name, kind, created_at) VALUES (?, ?, 'site', 0)",
-            (number, f"salvaged-{number}"),
+            "INSERT INTO source (no, name, kind, created_at, visibility)"
+            " VALUES (?, ?, 'site', 0, ?)",
+            (number, f"salvaged-{number}", "private" if private else "public"),
         )
     return len(found)
 

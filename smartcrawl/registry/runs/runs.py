@@ -56,6 +56,7 @@ from smartcrawl.rules.run_orders import (
     beginning_after_order,
     state_after_order,
 )
+from smartcrawl.rules.visibility import Visibility
 
 _SEEDS = """
 SELECT r.no, r.url FROM seed d JOIN record r USING (no)
@@ -377,9 +378,11 @@ class LastRun:
 
 #: Of several workers that open a source, the first whose seed answers decides about it.
 _SOURCE = """
-INSERT INTO source (name, kind, created_at, declared, root, scope, start, chosen)
-VALUES (:name, :kind, :now, :declared, :root, :scope, :start, :chosen)
+INSERT INTO source (name, kind, created_at, declared, root, scope, start, chosen, visibility)
+VALUES (:name, :kind, :now, :declared, :root, :scope, :start, :chosen,
+        coalesce(CAST(:told AS text), 'public'))
 ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, root = excluded.root,
+  visibility = coalesce(CAST(:told AS text), source.visibility),
   scope = CASE WHEN :decides AND source.start IS DISTINCT FROM CAST(:before AS text)
                THEN source.scope ELSE excluded.scope END,
   start = CASE WHEN :decides AND source.start IS DISTINCT FROM CAST(:before AS text)
@@ -479,6 +482,7 @@ class RunRequest:
     #: digests of scope and rules, which workers that join must have, too (run_rules)
     rules: Mapping[str, str] = field(default_factory=dict)
     part: SourcePart = SourcePart()
+    told: Visibility | None = None  #: what it says about who reads it; None: nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -578,6 +582,7 @@ def register_source_row(connection: Connection, request: RunRequest, now: int) -
         "chosen": part.chosen,
         "decides": part.decides,
         "before": part.before,
+        "told": request.told,
     }
     connection.execute(_SOURCE, row)
     return int(connection.execute(_SOURCE_NO, (request.source,)).get)
