@@ -21,6 +21,8 @@ from smartcrawl.model.setting_values import CMDLINE
 from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, registry_database
+from smartcrawl.registry.names import sources_of_name
+from smartcrawl.registry.visibility import stored_visibilities
 from smartcrawl.server.keys import (
     SCOPES,
     Key,
@@ -116,6 +118,7 @@ _COLUMNS = (
     tables.printed_word_column("created"),
     tables.printed_word_column("expires"),
     tables.printed_word_column("revoked"),
+    tables.printed_name_column("sources"),
 )
 
 
@@ -146,6 +149,11 @@ class Command(BaseCommand):
         keys.add_argument("--revoke-key", metavar="ID", help="revoke a key")
         parser.add_argument("--scope", choices=SCOPES, help="scope of a new key (default: read)")
         parser.add_argument(
+            "--sources",
+            metavar="NAMES",
+            help="sources that a new key reads, as in docs,wiki (default: the public ones)",
+        )
+        parser.add_argument(
             "--expires-days", type=count_argument, metavar="N", help="days until a new key expires"
         )
         parser.add_argument(
@@ -158,8 +166,10 @@ class Command(BaseCommand):
             raise UsageError(
                 f"unexpected argument {redacted_line(args[0])!r}: serve takes options only"
             )
-        if opts.create_key is None and (opts.scope or opts.expires_days):
-            raise UsageError("--scope and --expires-days need --create-key NAME")
+        if opts.create_key is None and (opts.scope or opts.expires_days or opts.sources):
+            raise UsageError("--scope, --sources and --expires-days need --create-key NAME")
+        if opts.sources is not None and opts.scope == Scope.ADMIN.name.lower():
+            raise UsageError("--sources is not for --scope admin, which reads every source")
         if opts.expires_days is not None and opts.expires_days > _MOST_DAYS:
             raise UsageError(f"--expires-days takes at most {_MOST_DAYS:,} days")
         try:
@@ -297,12 +307,17 @@ def _create(connection: Connection, opts: Namespace, now: int) -> None:
         raise SettingError("--create-key takes a name for the key, such as grafana")
     expires = now + opts.expires_days * _DAY if opts.expires_days else None
     scope = Scope[(opts.scope or "read").upper()]
-    text, key = make_api_key(connection, name, scope, now, expires=expires)
+    sources = _sources(connection, opts.sources)
+    text, key = make_api_key(connection, name, scope, now, expires=expires, sources=sources)
     if opts.format == "json":
         print_json(_row(key) | {"key": text})
         return
     print(text)
     print_note(f"the key of {name} ({key.scope.name.lower()}) is shown only once: keep it safe")
+    stored = stored_visibilities(connection)
+    unknown = [one for one in key.sources if one not in stored]
+    if unknown:
+        print_note(f"no source is called {', '.join(unknown)} yet: the key will read what gets it")
 
 
 def _row(key: Key) -> dict[str, Any]:
@@ -313,11 +328,30 @@ def _row(key: Key) -> dict[str, Any]:
         "created": _when(key.created),
         "expires": _when(key.expires),
         "revoked": _when(key.revoked),
+        "sources": list(key.sources) or None,
     }
 
 
+def _sources(connection: Connection, names: str | None) -> list[str]:
+    """Return the sources of ``--sources``; a host means those of all of its ports.
+
+    Raises:
+        SettingError: there is no name.
+    """
+    if names is None:
+        return []
+    stored, found = list(stored_visibilities(connection)), dict[str, None]()
+    for name in filter(None, map(str.strip, names.split(","))):
+        found |= dict.fromkeys(sources_of_name(name, stored) or [redacted_line(name)])
+    if not found:
+        raise SettingError("--sources takes names of sources, as in docs,wiki")
+    return list(found)
+
+
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: "-" if value is None else value for name, value in row.items()}
+    listed = ", ".join(row["sources"]) if row["sources"] else "all" * (row["scope"] == "admin")
+    values = row | {"sources": listed or "public ones"}
+    return {name: "-" if value is None else value for name, value in values.items()}
 
 
 def _when(seconds: int | None) -> str | None:

@@ -67,8 +67,8 @@ def search_index(
     ``sources`` empty means all, and ``language`` (ISO 639-1) any. A page that several sources have
     is one hit, which names them. ``marks`` are put around the words found. At most
     ``MOST_PROPOSED`` pages answer a query. ``vectors``: of the question; None: the embedder is
-    asked while the connection waits. Where it gives none, only words count, with a note. Of the
-    sources that ``reader`` may not read nothing counts: neither pages nor words.
+    asked while the connection waits. Where it gives none, only words count, with a note. Of
+    sources that ``reader`` may not read not even words count.
 
     Raises:
         UnknownNameError: in: or -in: of the query names a source that does not exist.
@@ -82,14 +82,8 @@ def search_index(
     facts, readable = known.searched_index_facts(connection, options, reader)
     query = _query_of_sources(connection, query, readable)
     vectors = vectors or QuestionVectors(at_once=True)
-    within: dict[str, Any] = {
-        "sources": sources,
-        "limit": limit,
-        "offset": offset,
-        "marks": marks,
-        "language": language,
-        "readable": readable,
-    }
+    within: dict[str, Any] = {"sources": sources, "readable": readable, "language": language}
+    within |= {"limit": limit, "offset": offset, "marks": marks}
     with ExitStack() as stack:
         if facts is None:
             search = partial(embedded.search_embedded_index, connection, query, **within)

@@ -406,11 +406,7 @@ def status_report(
     ``readable``: those that the caller may read; None: every one.
     """
     with read_transaction(connection):
-        few = sources or readable
-        if sources and readable is not None:
-            few = [name for name in sources if name in readable]
-        every = not sources and readable is None
-        rows = _rows(connection, _SOURCES, {"sources": Many(few or ()), "every": every})
+        rows = _rows(connection, _SOURCES, _choice(sources, readable))
         names = {no: (str(name), str(kind)) for no, name, kind, _ in rows}
         stored = {str(name): Visibility(word) for _, name, _, word in rows}
         wanted = {"wanted": numbers_for_sql(names), "now": now}
@@ -445,18 +441,29 @@ def status_report(
         )
         for no, (name, kind) in names.items()
     ]
-    total = SourceStatus(
+    return [*found, _total(found, ages.get(0, Ages()))]
+
+
+def _choice(sources: Sequence[str], readable: Readable) -> dict[str, Any]:
+    """Return the values of ``_SOURCES``: all where none is named, but readable ones alone."""
+    few: Sequence[str] = sources or readable or ()
+    if sources and readable is not None:
+        few = [name for name in sources if name in readable]
+    return {"sources": Many(few), "every": not sources and readable is None}
+
+
+def _total(found: Sequence[SourceStatus], ages: Ages) -> SourceStatus:
+    return SourceStatus(
         None,
         StatusReportCounts(
             *map(sum, zip(StatusReportCounts(), *(one.counts for one in found), strict=True))
         ),
-        ages.get(0, Ages()),
+        ages,
         StatusReportChanges(
             *map(sum, zip(StatusReportChanges(), *(one.changes for one in found), strict=True))
         ),
         Bytes(*map(sum, zip(Bytes(), *(one.bytes for one in found), strict=True))),
     )
-    return [*found, total]
 
 
 def _counts(connection: Connection, values: dict[str, Any]) -> dict[int, StatusReportCounts]:

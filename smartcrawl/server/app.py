@@ -49,6 +49,7 @@ from smartcrawl.server.idempotency import Once
 from smartcrawl.server.jobs import control as job_control
 from smartcrawl.server.jobs import logs
 from smartcrawl.server.jobs import routes as job_routes
+from smartcrawl.server.jobs.declared import DeclaredNames
 from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits, RequestCounts
 from smartcrawl.server.metrics import Measured
@@ -223,7 +224,8 @@ def create_app(
     """
     counts = counts or RequestCounts(server, clock)
     stores = Stores(options.registry)
-    context = Context(options, server, stores, Metrics(), clock, ending or Event())
+    told = DeclaredNames(*options.source_files).told
+    context = Context(options, server, stores, Metrics(), clock, ending or Event(), told=told)
     api = create_api(context, versions)
     app: ASGIApp = Direct(api)
     app = Bodies(app)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.requests import Request
 
 from smartcrawl import __version__
 from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
-from smartcrawl.server.keys import KeyTime
+from smartcrawl.rules.visibility import Reader, Visibility
+from smartcrawl.server.keys import KeyTime, api_key_reader
 from smartcrawl.server.stores import Stores
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -70,3 +72,9 @@ class Context:
     clock: Callable[[], float]  #: Unix seconds
     ending: Event  #: set when the server ends: answers that go on end, too
     key_time: KeyTime = field(default_factory=KeyTime)  #: the time of idempotency keys
+    #: What the tables of today say about who reads their sources.
+    told: Callable[[], Mapping[str, Visibility]] = dict
+
+    def reader(self, request: Request) -> Reader:
+        """Return who asks: each route filters by it what it answers, and what it does."""
+        return api_key_reader(request.scope.get("smartcrawl.key"), self.told())

@@ -18,7 +18,9 @@ from pydantic import Field
 
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_host_key
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.visibility import Readable, readable_sources
+from smartcrawl.rules.visibility import Reader, Visibility
 from smartcrawl.server.answers import EXAMPLE_HASH, Document, Documents
 from smartcrawl.server.context import Context
 from smartcrawl.server.direct import DirectRoute
@@ -51,7 +53,7 @@ SELECT s.standing, r.no, r.id, r.url, s.last_checked,
             ELSE s.effective_status END, r.content_type,
        r.content_length, r.modified, r.etag, r.content_encoding,
        CASE WHEN s.effective_status BETWEEN 300 AND 399 THEN NULL ELSE r.body_hash END,
-       t.url || '/' || p.path
+       t.url || '/' || p.path, x.name, x.visibility
   FROM source x
  CROSS JOIN record r
   JOIN state s ON s.no = r.no
@@ -71,7 +73,7 @@ _HOST: Final = "s.host = (SELECT no FROM host WHERE name = :domain) AND"
 _ROWS: Final = f"""
 SELECT r.id, r.url, p.last_checked, r.content_length, p.no
   FROM (SELECT s.no, s.last_checked FROM {{state}}
-         WHERE {{of_host}} {_IS_DOCUMENT} AND {{within}}
+         WHERE {{of_host}} {_IS_DOCUMENT} AND {{within}} {{readable}}
          ORDER BY s.last_checked DESC, s.no DESC LIMIT :limit OFFSET :offset) p
   JOIN record r ON r.no = p.no
  ORDER BY p.last_checked DESC, p.no DESC
@@ -79,6 +81,12 @@ SELECT r.id, r.url, p.last_checked, r.content_length, p.no
 _COUNT: Final = f"""
 SELECT count(*) FROM {{state}}
  WHERE {{of_host}} {_IS_DOCUMENT} AND s.last_checked >= :since AND s.last_checked <= :until
+   {{readable}}
+"""
+#: For callers who may not read every source.
+_IS_READABLE: Final = """
+AND EXISTS (SELECT 1 FROM record q WHERE q.no = s.no
+               AND q.source IN (SELECT no FROM source WHERE name IN carray(:readable)))
 """
 #: What follows a place. SQLite does not search an index by a pair with the number of the row, so
 #: the rest of a second has a statement of its own there.
@@ -102,43 +110,64 @@ def _states(dialect: str, *, of_host: bool) -> dict[str, str]:
 
 
 _CHOICES: Final = tuple((dialect, of_host) for dialect in _BELOW for of_host in (False, True))
-#: By the database, and whether there is a filter of the host. The statements of a page continue
-#: each other.
+_READING: Final = {False: "", True: _IS_READABLE}
+#: By the database, and whether there are filters of the host and of readable sources. The
+#: statements of a page continue each other.
 PAGE: Final = {
-    (dialect, of_host): tuple(
-        _ROWS.format(within=within, **_states(dialect, of_host=of_host))
+    (dialect, of_host, few): tuple(
+        _ROWS.format(within=within, readable=readable, **_states(dialect, of_host=of_host))
         for within in _BELOW[dialect]
     )
     for dialect, of_host in _CHOICES
+    for few, readable in _READING.items()
 }
 COUNT: Final = {
-    (dialect, of_host): _COUNT.format(**_states(dialect, of_host=of_host))
+    (dialect, of_host, few): _COUNT.format(readable=readable, **_states(dialect, of_host=of_host))
     for dialect, of_host in _CHOICES
+    for few, readable in _READING.items()
 }
 
 
 class Filters(NamedTuple):
-    """The filters of a list; a cursor is bound to them."""
+    """The filters of a list."""
 
     domain: str | None = None  #: as in ``host.name``
     since: int = 0  #: Unix seconds, inclusive
     until: int = LATEST  #: Unix seconds, inclusive
+    readable: Readable = None  #: sources that the caller may read; no cursor is bound to them
 
     def values(self) -> dict[str, Any]:
         """Return the values of a statement that selects by them."""
-        named = {} if self.domain is None else {"domain": self.domain}
+        named: dict[str, Any] = {} if self.domain is None else {"domain": self.domain}
+        if self.readable is not None:
+            named["readable"] = Many(self.readable)
         return {**named, "since": self.since}
 
+    def choice(self, connection: Connection) -> tuple[str, bool, bool]:
+        """Return the keys of ``PAGE`` and ``COUNT``."""
+        return connection.dialect, self.domain is not None, self.readable is not None
 
-def api_document(connection: Connection, key: bytes, source: str | None) -> dict[str, Any] | None:
-    """Return a document under the keys of R2-37, None if there is none.
+    @property
+    def bound(self) -> tuple[object, ...]:
+        """The filters that a cursor is bound to."""
+        return self[:3]
+
+
+def api_document(
+    connection: Connection, key: bytes, source: str | None, reader: Reader
+) -> dict[str, Any] | None:
+    """Return a document under the keys of R2-37, None if there is none that ``reader`` may read.
 
     The same address may belong to several sources; without ``source`` the latest visit counts.
     """
     named = {"id": key} if source is None else {"id": key, "source": source}
     statement = DOCUMENT[source is not None]
     found: Iterable[Any] = connection.execute(statement, named)
-    rows = [row for row in found if row[0] > 0 or row[5] in _REDIRECTS]
+    rows = [
+        row
+        for *row, name, visibility in found
+        if (row[0] > 0 or row[5] in _REDIRECTS) and reader.may_read(name, Visibility(visibility))
+    ]
     if not rows:
         return None
     latest = max(rows, key=lambda row: (row[4] or 0, row[1]))
@@ -170,7 +199,7 @@ def api_documents_page(
     """
     values = filters.values() | {"at": below.at, "no": below.no, "offset": offset}
     rows: list[Any] = []
-    for statement in PAGE[connection.dialect, filters.domain is not None]:
+    for statement in PAGE[filters.choice(connection)]:
         if len(rows) <= limit:
             named = values | {"limit": limit + 1 - len(rows)}
             rows += connection.execute(statement, named).fetchall()
@@ -186,7 +215,7 @@ def api_documents_page(
 def api_document_count(connection: Connection, filters: Filters) -> int:
     """Return the number of documents that a list has in all."""
     values = filters.values() | {"until": filters.until}
-    statement = COUNT[connection.dialect, filters.domain is not None]
+    statement = COUNT[filters.choice(connection)]
     return int(connection.execute(statement, values).get)
 
 
@@ -303,8 +332,9 @@ def _add_document(context: Context, router: APIRouter) -> None:
         if not _HASH.fullmatch(url_hash):
             raise api_invalid_input("url_hash", "url_hash must be 64 hexadecimal digits")
         key = bytes.fromhex(url_hash)
+        reader = context.reader(request)
         found = await stores.read_little(
-            lambda connection: api_document(connection, key, query.source)
+            lambda connection: api_document(connection, key, query.source, reader)
         )
         if found is None:
             raise api_not_found("Document not found", reason="no document has this url_hash")
@@ -325,13 +355,16 @@ def _add_list(context: Context, router: APIRouter) -> None:
     )
     async def list_documents(request: Request) -> Response:
         query = read_api_query(ListQuery, request)
-        filters = query.filters()
+        filters, reader = query.filters(), context.reader(request)
         await cursors.prepare()
+        if not reader.sees_all:
+            readable = await stores.read_little(lambda seen: readable_sources(seen, reader))
+            filters = filters._replace(readable=readable)
         below = Place(filters.until + 1, 0)
         if query.cursor is not None:
             if query.offset:
                 raise api_invalid_input("offset", "offset must not be given with a cursor")
-            below = cursors.read(query.cursor, filters)
+            below = cursors.read(query.cursor, filters.bound)
         total = await totals.get(
             filters,
             lambda: stores.read(lambda connection: api_document_count(connection, filters)),
@@ -341,7 +374,7 @@ def _add_list(context: Context, router: APIRouter) -> None:
             "total": total,
             "offset": query.offset,
             "limit": query.limit,
-            "next_cursor": None if last is None else cursors.write(last, filters),
+            "next_cursor": None if last is None else cursors.write(last, filters.bound),
         }
         text = f'{{"documents":{rows},"pagination":{json_text(pagination)}}}'
         return json_text_response(text)

@@ -25,7 +25,7 @@ from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.items import (
     KnownAddress,
@@ -37,10 +37,16 @@ from smartcrawl.registry.items import (
 )
 from smartcrawl.registry.jobs import stored_job_rows
 from smartcrawl.registry.pages import STATE_IS_DUE_SQL
+from smartcrawl.registry.visibility import (
+    Readable,
+    readable_waiting_sources,
+    stored_visibilities,
+)
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.today import reported_sources_today
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.model import PRIORITY
+from smartcrawl.rules.visibility import Reader
 from smartcrawl.server.answers import FrontierStats, PostedCounts
 from smartcrawl.server.bodies import names_private_job_address
 from smartcrawl.server.context import Context
@@ -142,13 +148,19 @@ def _may_hold(source: Source, url: str) -> bool:
 class Holders:
     """All sources of today: declared ones, jobs, and those that an address began."""
 
-    def __init__(self, connection: Connection, options: Options, robots: RobotsOptions) -> None:
+    def __init__(
+        self, connection: Connection, options: Options, robots: RobotsOptions, reader: Reader
+    ) -> None:
+        """``reader``: who posts; other sources than he reads are as if they were not there."""
         self._connection = connection
         self._options = options
+        self._reader = reader
+        self._stored = stored_visibilities(connection)
         self._may_be_single = has_row_of_documents_name(connection)
         declared = load_declared_sources(*options.source_files)
         jobs = stored_job_rows(connection)
         self._may_be_single &= not declared.declares(DOCUMENTS.name)
+        self._may_be_single &= self._may_read(DOCUMENTS.name)
         self._holders = self._sources_of_today(declared, jobs)
         self._by_host: dict[str, list[Source]] = {}
         self._robots = RobotsOfSources(
@@ -162,7 +174,8 @@ class Holders:
     @property
     def names(self) -> list[str]:
         """The names of the sources."""
-        return [*(source.name for source in self._holders), DOCUMENTS.name]
+        single = (DOCUMENTS.name,) if self._may_read(DOCUMENTS.name) else ()
+        return [*(source.name for source in self._holders), *single]
 
     def candidates(self, posted: Sequence[PostedUrl]) -> list[Candidate]:
         """Return the posted addresses, each with the sources that may take it."""
@@ -224,7 +237,14 @@ class Holders:
         names = dict.fromkeys([*known, *(name for (name,) in rows)])
         found = reported_sources_today(self._connection, known, names)
         # No scope holds single pages: each is added by its address.
-        return [source for source in found if source.kind != DOCUMENTS.name]
+        return [
+            source
+            for source in found
+            if source.kind != DOCUMENTS.name and self._may_read(source.name)
+        ]
+
+    def _may_read(self, name: str) -> bool:
+        return self._reader.may_read(name, self._stored.get(name))
 
 
 def _blocked() -> str:
@@ -256,19 +276,20 @@ class _Posting:
 
     async def post(self, request: Request, posted: PostedUrls) -> Response:
         """Store the new addresses of a request, all or none."""
-        prepared = await to_thread.run_sync(self._prepared, posted)
+        reader = self._context.reader(request)
+        prepared = await to_thread.run_sync(self._prepared, posted, reader)
 
         def work(connection: Connection) -> Reply:
             return Reply.of(200, self._stored(connection, prepared))
 
         return await self._once.answer(request, work)
 
-    def _prepared(self, posted: PostedUrls) -> _Prepared:
+    def _prepared(self, posted: PostedUrls, reader: Reader) -> _Prepared:
         """Return the checked addresses."""
         context = self._context
 
         def work(connection: Connection) -> _Prepared:
-            holders = Holders(connection, context.options, context.server.robots)
+            holders = Holders(connection, context.options, context.server.robots, reader)
             return _Prepared(holders.candidates(posted.urls), holders.names)
 
         return context.stores.read(work)
@@ -346,6 +367,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
 
 MOST_HOSTS: Final = 1_000
 _SECONDS: Final = 10  #: age up to which an answer counts
+_MOST_READERS: Final = 100  #: answers that are kept, by the sources that they are about
 _LAST: Final = """
 last (source, looked) AS (
     SELECT source, coalesce(max(no) FILTER (WHERE complete), 0) FROM run GROUP BY source)
@@ -360,7 +382,7 @@ alike AS MATERIALIZED (
 domain (host, n, ready) AS MATERIALIZED (
     SELECT a.host, sum(n), sum(n) FILTER (WHERE a.is_due OR (a.waits AND u.finished_at IS NULL))
       FROM alike a JOIN run u ON u.no = a.reached_run JOIN last l ON l.source = u.source
-     WHERE a.reached_run >= l.looked
+     WHERE a.reached_run >= l.looked {{readable}}
      GROUP BY a.host)
 """
 _MAY_NOT_BE_ASKED: Final = """
@@ -380,7 +402,7 @@ SELECT h.name, d.n, sum(d.n) OVER (),
 _POSTED: Final = """
   FROM pending_pin p
  WHERE NOT EXISTS (SELECT 1 FROM record r JOIN source o ON o.no = r.source
-                    WHERE o.name = p.source AND r.id = p.id)
+                    WHERE o.name = p.source AND r.id = p.id) {posted}
 """
 #: The same with posted addresses, whose hosts may have no row yet.
 _STATS_POSTED: Final = f"""
@@ -401,20 +423,34 @@ _PRIORITIES: Final = f"""
 WITH {_LAST}
 SELECT p.priority, count(*)
   FROM pin p JOIN state s ON s.no = p.no JOIN last l ON l.source = p.source
- WHERE p.priority <> :usual AND s.status <> 5 AND s.reached_run >= l.looked
+ WHERE p.priority <> :usual AND s.status <> 5 AND s.reached_run >= l.looked {{pinned}}
  GROUP BY 1
 UNION ALL
 SELECT p.priority, count(*) {_POSTED} AND p.priority <> :usual GROUP BY 1
 """
 
 
-def api_frontier(connection: Connection, now: int) -> dict[str, Any]:
-    """Return the statistics under the keys of R2-36."""
-    values = {"now": now, "most": MOST_HOSTS}
+#: Conditions for callers who may not read every source, by their places in the statements.
+_FEW: Final = {
+    "readable": "AND u.source IN (SELECT no FROM source WHERE name IN carray(:readable))",
+    "pinned": "AND p.source IN (SELECT no FROM source WHERE name IN carray(:readable))",
+    "posted": "AND p.source IN carray(:readable)",
+}
+_EVERY_SOURCE: Final = dict.fromkeys(_FEW, "")
+
+
+def api_frontier(connection: Connection, now: int, readable: Readable = None) -> dict[str, Any]:
+    """Return the statistics under the keys of R2-36; ``readable``: of these sources, None: all."""
+    values: dict[str, Any] = {"now": now, "most": MOST_HOSTS}
+    named: dict[str, Any] = {"usual": PRIORITY}
+    conditions = _EVERY_SOURCE if readable is None else _FEW
+    if readable is not None:
+        values["readable"] = named["readable"] = Many(readable)
     posted = connection.execute(_IS_POSTED).get is not None
-    rows: list[Any] = connection.execute(_STATS_POSTED if posted else _STATS, values).fetchall()
+    statement = (_STATS_POSTED if posted else _STATS).format(**conditions)
+    rows: list[Any] = connection.execute(statement, values).fetchall()
     total, ready = (int(rows[0][2]), int(rows[0][3])) if rows else (0, 0)
-    counted: list[Any] = connection.execute(_PRIORITIES, {"usual": PRIORITY}).fetchall()
+    counted: list[Any] = connection.execute(_PRIORITIES.format(**conditions), named).fetchall()
     priorities: Counter[int] = Counter()
     for priority, count in counted:
         priorities[priority] += int(count)
@@ -431,10 +467,7 @@ def api_frontier(connection: Connection, now: int) -> dict[str, Any]:
 def add_stats_routes(context: Context, router: APIRouter) -> None:
     """Add the route of the statistics."""
     stores = context.stores
-    answers: KeptAnswers[dict[str, Any]] = KeptAnswers(_SECONDS, 1, context.clock)
-
-    def work() -> dict[str, Any]:
-        return stores.read(lambda connection: api_frontier(connection, int(context.clock())))
+    answers: KeptAnswers[dict[str, Any]] = KeptAnswers(_SECONDS, _MOST_READERS, context.clock)
 
     @router.get(
         "/frontier/stats",
@@ -443,5 +476,12 @@ def add_stats_routes(context: Context, router: APIRouter) -> None:
         response_model=FrontierStats,
         dependencies=[Depends(refuse_api_query)],
     )
-    async def frontier_stats() -> Response:
-        return json_response(await answers.get("", work))
+    async def frontier_stats(request: Request) -> Response:
+        reader = context.reader(request)
+        readable = await stores.read_little(lambda seen: readable_waiting_sources(seen, reader))
+
+        def work() -> dict[str, Any]:
+            now = int(context.clock())
+            return stores.read(lambda connection: api_frontier(connection, now, readable))
+
+        return json_response(await answers.get(readable, work))

@@ -50,13 +50,20 @@ from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, Started
 from smartcrawl.registry.recomputing import order_recomputing_row
+from smartcrawl.registry.visibility import (
+    readable_sources,
+    readable_waiting_sources,
+    stored_visibilities,
+)
 from smartcrawl.reports.today import reported_address_holders
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.model import Status
 from smartcrawl.rules.run_orders import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
+from smartcrawl.rules.visibility import Reader
 from smartcrawl.server.answers import AddedItem, QueuedItems, ReindexedItem
 from smartcrawl.server.bodies import names_private_job_address
 from smartcrawl.server.context import Context
+from smartcrawl.server.errors import ApiError
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.runner import CrawlProgram, Exited, Kind, Work
 from smartcrawl.server.queries import refuse_api_query
@@ -245,17 +252,23 @@ class Rebuilding:
 
 
 _UNKNOWN: Final = "Item not found"
+_ALL_PAGES: Final = "this is about every source, and your key does not read all: use an admin key"
+_NO_SOURCE: Final = "url is in no source that your key reads"
 
 
 class ItemOrders:
     """Orders over one connection, in the transaction of the caller, which is repeatable."""
 
-    def __init__(self, connection: Connection, options: Options, now: int) -> None:
-        """``now``: Unix seconds."""
+    def __init__(self, connection: Connection, options: Options, now: int, reader: Reader) -> None:
+        """``now``: Unix seconds. ``reader``: who orders; he acts only on what he reads."""
         self._connection = connection
         self._options = options
         self._now = now
+        self._reader = reader
+        self._stored = stored_visibilities(connection)
         self._known = load_stored_jobs_and_sources(options, connection)
+        for name in [name for name in self._known if not self._may_read(name)]:
+            del self._known[name]
 
     def add(self, url: str, *, force: bool) -> dict[str, Any]:
         """Register an address in the sources that have it or whose scope holds it (E-13).
@@ -334,9 +347,10 @@ class ItemOrders:
         found = self._crawlable(first, last)
         store_order_rows(self._connection, [item.no for item in found], self._now)
         after = [read_item_row(self._connection, item.no) for item in found]
-        ordered = force_ordered_rows(self._connection, first, last)
+        readable = readable_waiting_sources(self._connection, self._reader)
+        ordered = force_ordered_rows(self._connection, first, last, readable)
         if not (after or ordered):
-            if not item_rows_between(self._connection, first, last):
+            if not self._readable(first, last):
                 reason = f"there is no item of this {field}"
                 raise JobError(NOT_FOUND, field=field, reason=reason, message=_UNKNOWN)
             raise JobError(
@@ -358,7 +372,12 @@ class ItemOrders:
         """Have all pages of all sources visited again, with ``force`` indexed anew (E-14).
 
         Their next runs compute their ids anew, if the normalization has changed (G-34).
+
+        Raises:
+            ApiError: there are sources that the caller may not read.
         """
+        if readable_sources(self._connection, self._reader) is not None:
+            raise ApiError("FORBIDDEN", reason=_ALL_PAGES)
         queued = post_rebuild(self._connection, force=force)
         names = self._names()
         sources = [name for name in stored_source_names(self._connection) if name in names]
@@ -369,18 +388,26 @@ class ItemOrders:
 
     def _names(self) -> Mapping[str, object]:
         """Return the sources that can be crawled, declared ones first."""
-        return {**self._known, **refreshable_source_rows(self._connection)}
+        others = refreshable_source_rows(self._connection)
+        return {**self._known, **{name: others[name] for name in others if self._may_read(name)}}
+
+    def _may_read(self, name: str) -> bool:
+        return self._reader.may_read(name, self._stored.get(name))
+
+    def _readable(self, first: bytes, last: bytes) -> list[ItemRow]:
+        found = item_rows_between(self._connection, first, last)
+        return [item for item in found if self._may_read(item.source)]
 
     def _crawlable(self, first: bytes, last: bytes) -> list[ItemRow]:
         names = self._names()
-        found = item_rows_between(self._connection, first, last)
-        return [item for item in found if item.source in names]
+        return [item for item in self._readable(first, last) if item.source in names]
 
     def _sources_for(self, url: str, key: bytes) -> list[str]:
         """Return the sources that a new address joins."""
         names = [name for name in self._names() if name != DOCUMENTS.name]
         ordered = sources_of_ordered_row(self._connection, key)
         found = [name for name in ordered if name in names or name == DOCUMENTS.name]
+        found = [name for name in found if self._may_read(name)]
         if not found:
             found = reported_address_holders(self._connection, self._known, names, url).holders
         if found:
@@ -389,6 +416,8 @@ class ItemOrders:
         if unread is not None:
             raise JobError(INVALID_URL, field="url", reason=f"url is not read: {unread}")
         documents = self._known.get(DOCUMENTS.name)
+        if not self._may_read(DOCUMENTS.name):
+            raise ApiError("FORBIDDEN", field="url", reason=_NO_SOURCE)
         if not _is_ours(documents) or not has_row_of_documents_name(self._connection):
             raise JobError(
                 CONFLICT,
@@ -484,10 +513,11 @@ class _Orders:
 
     async def answer(self, request: Request, order: _Work) -> Response:
         """Answer with the result of an order."""
+        reader = self._context.reader(request)
 
         def work(connection: Connection) -> Reply:
             now = int(self._context.clock())
-            return Reply.of(202, order(ItemOrders(connection, self._context.options, now)))
+            return Reply.of(202, order(ItemOrders(connection, self._context.options, now, reader)))
 
         return await self._once.answer(request, work)
 

@@ -6,15 +6,17 @@ Scopes include each other: ``read`` is part of ``operate``, which is part of ``a
 from __future__ import annotations
 
 import hmac
+import json
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection
+from smartcrawl.rules.visibility import EVERYTHING, Reader, Visibility
 from smartcrawl.server.stores import Stores
 
 KEPT: Final = 86_400  #: seconds for which a key is kept (R2-17)
@@ -54,10 +56,12 @@ class KeyTime:
 
 _KEY: Final = re.compile(r"sc_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _INSERT = """
-INSERT INTO api_key (id, name, scope, hash, created, expires) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO api_key (id, name, scope, hash, created, expires, sources) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
-_FIND = "SELECT id, name, scope, created, expires, revoked, hash FROM api_key WHERE id = ?"
-_LIST = "SELECT id, name, scope, created, expires, revoked FROM api_key ORDER BY created, id"
+_FIND = "SELECT id, name, scope, created, expires, revoked, sources, hash FROM api_key WHERE id = ?"
+_LIST = (
+    "SELECT id, name, scope, created, expires, revoked, sources FROM api_key ORDER BY created, id"
+)
 _REVOKE = "UPDATE api_key SET revoked = ? WHERE id = ? AND revoked IS NULL"
 _COUNTS = """
 SELECT count(*) FROM api_key WHERE revoked IS NULL AND (expires IS NULL OR expires > ?)
@@ -85,6 +89,7 @@ class Key:
     created: int  #: Unix seconds
     expires: int | None
     revoked: int | None
+    sources: tuple[str, ...] = ()  #: names of those that it reads; none: the public ones
 
     def counts(self, now: float) -> bool:
         """Whether the key is neither revoked nor expired."""
@@ -92,12 +97,19 @@ class Key:
 
 
 def make_api_key(
-    connection: Connection, name: str, scope: Scope, now: int, *, expires: int | None = None
+    connection: Connection,
+    name: str,
+    scope: Scope,
+    now: int,
+    *,
+    expires: int | None = None,
+    sources: Sequence[str] = (),
 ) -> tuple[str, Key]:
     """Store a new key, and return it with its text, which cannot be had again."""
-    key = Key(secrets.token_hex(6), name, scope, now, expires, None)
+    key = Key(secrets.token_hex(6), name, scope, now, expires, None, tuple(sources))
     text = f"sc_{key.id}_{secrets.token_urlsafe(32)}"
-    row = (key.id, name, scope.name.lower(), _hash(text), now, expires)
+    listed = json.dumps(key.sources) if key.sources else None
+    row = (key.id, name, scope.name.lower(), _hash(text), now, expires, listed)
     connection.execute(_INSERT, row)
     return text, key
 
@@ -122,14 +134,26 @@ def find_api_key(connection: Connection, text: str, now: float) -> Key | None:
     """Return the key with this text; None if it never existed, or counts no more."""
     found = _KEY.fullmatch(text)
     row = connection.execute(_FIND, (found[1],)).fetchone() if found else None
-    if row is None or not hmac.compare_digest(bytes(row[6]), _hash(text)):
+    if row is None or not hmac.compare_digest(bytes(row[7]), _hash(text)):
         return None
     key = _key(row)
     return key if key.counts(now) else None
 
 
-def _key(row: tuple[str, str, str, int, int | None, int | None]) -> Key:
-    return Key(row[0], row[1], Scope[row[2].upper()], *row[3:6])
+def _key(row: Any) -> Key:
+    sources = () if row[6] is None else tuple(json.loads(row[6]))
+    id_, name, scope, created, expires, revoked = row[:6]
+    return Key(id_, name, Scope[scope.upper()], created, expires, revoked, sources)
+
+
+def api_key_reader(key: Key | None, told: Mapping[str, Visibility]) -> Reader:
+    """Return whose key asks; None: somebody without one, who reads what is public.
+
+    ``told``: what the tables of today say about who reads their sources.
+    """
+    if key is not None and key.scope is Scope.ADMIN:
+        return EVERYTHING
+    return Reader(sources=frozenset(() if key is None else key.sources), told=told)
 
 
 def _hash(text: str) -> bytes:

@@ -25,6 +25,7 @@ from smartcrawl.model.library import SourceType
 from smartcrawl.model.redaction import escaped_text, json_safe_text
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.rules.visibility import Reader
 from smartcrawl.run.library.metadata import LibraryMetadata, MetadataResult
 from smartcrawl.run.library.store import (
     StoreAbsentError,
@@ -38,6 +39,7 @@ from smartcrawl.server.guard import ORDER_PARAMETER
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.library_store import LibraryChoices, LibraryJob, LibraryJobs
 from smartcrawl.server.jobs.logs import PART, job_log, open_job_log
+from smartcrawl.server.jobs.readable import ReadableJobs
 from smartcrawl.server.queries import (
     Query,
     WholeNumber,
@@ -318,6 +320,18 @@ class CleanedMetadata(Answer):
     remaining: int = Field(examples=[98])
 
 
+def check_readable_domain(
+    connection: Connection, domain: str, source: str | None, reader: Reader
+) -> None:
+    """Check that a caller may read a source of a domain; None: all of its sources.
+
+    Raises:
+        ApiError: he may not: it is as if there were no such domain.
+    """
+    if not ReadableJobs(connection, reader, ()).may_read_library(domain, source):
+        raise api_not_found("Domain not found", reason="there is no domain of this id")
+
+
 def _cleaned(context: Context, domain_id: str) -> MetadataResult:
     """Remove outdated entries.
 
@@ -361,7 +375,14 @@ def add_cleanup_routes(context: Context, router: APIRouter) -> None:
         dependencies=[Depends(refuse_repeated_parameter)],
         openapi_extra={"parameters": [ORDER_PARAMETER]},
     )
-    async def cleanup_metadata(query: Annotated[CleanupQuery, InQuery()]) -> Response:
+    async def cleanup_metadata(
+        request: Request, query: Annotated[CleanupQuery, InQuery()]
+    ) -> Response:
+        reader = context.reader(request)
+        await to_thread.run_sync(
+            context.stores.read,
+            lambda seen: check_readable_domain(seen, query.domain_id, None, reader),
+        )
         found = await to_thread.run_sync(_cleaned, context, query.domain_id)
         return json_response({"removed": found.removed, "remaining": found.remaining})
 
@@ -503,6 +524,8 @@ class _Libraries:
                 jobs.
             JobError: another process is at the step.
         """
+        reader = self._context.reader(request)
+        await to_thread.run_sync(self._context.stores.read, _checker(order, reader))
         sources = await to_thread.run_sync(self._sources, order)
         if self._followed >= MOST:
             raise api_unavailable(f"this server follows {MOST} jobs already")
@@ -582,6 +605,10 @@ class _Libraries:
                     reason=f"{source.name} is being crawled by another process: try again when "
                     "it has ended",
                 )
+
+
+def _checker(order: _Order, reader: Reader) -> Callable[[Connection], None]:
+    return lambda seen: check_readable_domain(seen, order.domain, order.choices.source, reader)
 
 
 def _finder(id_: str) -> Callable[[Connection], LibraryJob]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import can_ada
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 
 from smartcrawl.extract.robots_txt import (
     LIMIT,
@@ -27,9 +27,11 @@ from smartcrawl.extract.robots_txt import (
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import join_url
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.visibility import readable_sources
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
+from smartcrawl.rules.visibility import EVERYTHING, Reader
 from smartcrawl.server.answers import Robots
 from smartcrawl.server.context import Context
 from smartcrawl.server.documents import api_host_parameter
@@ -205,14 +207,30 @@ class RobotsCache:
 
 
 _STORED: Final = """
-SELECT fetched_at, origin, status, body FROM robots WHERE origin IN (?, ?)
+SELECT fetched_at, origin, status, body FROM robots WHERE origin IN (:https, :http) {readable}
  ORDER BY fetched_at DESC, origin DESC LIMIT 1
+"""
+#: For callers who may not read every source: one that they read has pages of the host.
+_IS_READABLE: Final = """
+AND EXISTS (SELECT 1 FROM host h JOIN state s ON s.host = h.no JOIN record r ON r.no = s.no
+             WHERE h.name = :host
+               AND r.source IN (SELECT no FROM source WHERE name IN carray(:readable)))
 """
 
 
-def api_stored_robots(connection: Connection, host: str) -> KeptRobots | None:
-    """Return the copy of a host's robots.txt that a crawl stored last, None without one."""
-    row: Any = connection.execute(_STORED, (f"https://{host}", f"http://{host}")).fetchone()
+def api_stored_robots(
+    connection: Connection, host: str, reader: Reader = EVERYTHING
+) -> KeptRobots | None:
+    """Return the copy of a host's robots.txt that a crawl stored last, None without one.
+
+    ``reader``: who asks; hosts of sources that he may not read are as if they were never crawled.
+    """
+    values: dict[str, Any] = {"https": f"https://{host}", "http": f"http://{host}"}
+    readable = readable_sources(connection, reader)
+    if readable is not None:
+        values |= {"host": host, "readable": Many(readable)}
+    statement = _STORED.format(readable="" if readable is None else _IS_READABLE)
+    row: Any = connection.execute(statement, values).fetchone()
     if row is None:
         return None
     at, origin, status, body = row
@@ -270,10 +288,12 @@ def add_routes(context: Context, router: APIRouter) -> None:
         responses={404: {}},
         dependencies=[Depends(refuse_api_query)],
     )
-    async def get_robots(domain: Annotated[str, Path(examples=["example.com"])]) -> Response:
-        host = api_host_parameter(domain)
+    async def get_robots(
+        request: Request, domain: Annotated[str, Path(examples=["example.com"])]
+    ) -> Response:
+        host, reader = api_host_parameter(domain), context.reader(request)
         kept = await to_thread.run_sync(
-            context.stores.read, lambda connection: api_stored_robots(connection, host)
+            context.stores.read, lambda connection: api_stored_robots(connection, host, reader)
         )
         if kept is None:
             kept = await cache.get(host)

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi import Query as InQuery
 from pydantic import Field, field_validator
 
@@ -27,8 +27,9 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.names import stored_source_names
+from smartcrawl.registry.visibility import Readable, readable_source_names, readable_sources
 from smartcrawl.reports.status import status_report
+from smartcrawl.rules.visibility import Reader
 from smartcrawl.server.answers import Hits, SearchStatus
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import api_invalid_input
@@ -79,9 +80,15 @@ class SearchQuery(Query):
 
 
 def api_search(
-    connection: Connection, query: SearchQuery, options: Options, vectors: QuestionVectors
+    connection: Connection,
+    query: SearchQuery,
+    options: Options,
+    vectors: QuestionVectors,
+    reader: Reader,
 ) -> dict[str, Any]:
     """Return the hits of a query, with the keys of ``smartcrawl search --format json``.
+
+    ``reader``: who asks; of sources that he may not read nothing is told.
 
     Raises:
         ApiError: the registry has no such source, or none that the query names.
@@ -90,9 +97,9 @@ def api_search(
         NoVectorsError: the mode needs vectors, and there are none.
         UnembeddedError: the query has not been embedded yet.
     """
-    if query.collection is not None and query.collection not in stored_source_names(connection):
-        raise api_invalid_input("collection", "collection must be a source that was crawled")
     sources = [] if query.collection is None else [query.collection]
+    if sources and query.collection not in readable_source_names(connection, reader):
+        raise api_invalid_input("collection", "collection must be a source that was crawled")
     try:
         found = search_index(
             connection,
@@ -104,6 +111,7 @@ def api_search(
             marks=_MARKS,
             mode=SearchMode(query.mode),
             vectors=vectors,
+            reader=reader,
         )
     except (UnknownNameError, SearchQueryError) as error:
         raise api_invalid_input("q", str(error)) from error
@@ -131,12 +139,13 @@ def add_routes(context: Context, router: APIRouter) -> None:
         response_model_exclude_unset=True,
         dependencies=[Depends(refuse_repeated_parameter)],
     )
-    def search(query: Annotated[SearchQuery, InQuery()]) -> Response:
+    def search(request: Request, query: Annotated[SearchQuery, InQuery()]) -> Response:
+        reader = context.reader(request)
         try:
             return json_response(
                 answer_with_question_vectors(
                     context.stores.read,
-                    lambda connection, vectors: api_search(connection, query, options, vectors),
+                    lambda found, vectors: api_search(found, query, options, vectors, reader),
                 )
             )
         except SettingError as error:
@@ -146,11 +155,14 @@ def add_routes(context: Context, router: APIRouter) -> None:
 
 
 _SECONDS: Final = 10  #: age up to which an answer counts
+_MOST_READERS: Final = 100  #: answers that are kept, by the sources that they are about
 
 
-def api_search_status(connection: Connection, now: int) -> dict[str, Any]:
-    """Return the counts and rates of all sources together."""
-    total = status_report(connection, now)[-1]
+def api_search_status(
+    connection: Connection, now: int, readable: Readable = None
+) -> dict[str, Any]:
+    """Return the counts and rates of all ``readable`` sources together; None: of all."""
+    total = status_report(connection, now, readable=readable)[-1]
     counts = total.counts
     return {
         "items": {
@@ -172,10 +184,7 @@ def api_search_status(connection: Connection, now: int) -> dict[str, Any]:
 def add_status_routes(context: Context, router: APIRouter) -> None:
     """Add the route of the status."""
     stores = context.stores
-    answers: KeptAnswers[dict[str, Any]] = KeptAnswers(_SECONDS, 1, context.clock)
-
-    def work() -> dict[str, Any]:
-        return stores.read(lambda connection: api_search_status(connection, int(context.clock())))
+    answers: KeptAnswers[dict[str, Any]] = KeptAnswers(_SECONDS, _MOST_READERS, context.clock)
 
     @router.get(
         "/SearchStatus",
@@ -184,5 +193,12 @@ def add_status_routes(context: Context, router: APIRouter) -> None:
         response_model=SearchStatus,
         dependencies=[Depends(refuse_api_query)],
     )
-    async def search_status() -> Response:
-        return json_response(await answers.get("", work))
+    async def search_status(request: Request) -> Response:
+        reader = context.reader(request)
+        readable = await stores.read_little(lambda seen: readable_sources(seen, reader))
+
+        def work() -> dict[str, Any]:
+            now = int(context.clock())
+            return stores.read(lambda connection: api_search_status(connection, now, readable))
+
+        return json_response(await answers.get(readable, work))

@@ -12,11 +12,13 @@ import pytest
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.rules.visibility import EVERYTHING, Reader, Visibility
 from smartcrawl.server import keys
 from smartcrawl.server.app import create_app
 from smartcrawl.server.keys import (
     KeyCache,
     Scope,
+    api_key_reader,
     find_api_key,
     list_api_keys,
     make_api_key,
@@ -334,3 +336,27 @@ def test_a_key_is_enough_behind_a_proxy_that_was_not_declared(tmp_path: Path, ma
     headers = {"X-API-Key": made(), "X-Forwarded-For": "192.0.2.1"}
 
     assert ask(application(tmp_path), "GET", "/metrics", headers=headers).status_code == 200
+
+
+def test_a_key_carries_the_sources_that_it_reads(connection: Connection):
+    texts = {
+        name: make_api_key(connection, name, scope, NOW, sources=sources)[0]
+        for name, scope, sources in (
+            ("plain", Scope.OPERATE, ()),
+            ("wiki", Scope.READ, ("wiki", "docs")),
+            ("all", Scope.ADMIN, ()),
+        )
+    }
+    found = {name: find_api_key(connection, text, NOW) for name, text in texts.items()}
+
+    assert [key.sources for key in list_api_keys(connection)] in (
+        [key.sources for key in sorted(filter(None, found.values()), key=lambda one: one.id)],
+    )
+    told = {"new": Visibility.PRIVATE}
+    readers = {name: api_key_reader(key, told) for name, key in found.items()}
+    assert readers == {
+        "plain": Reader(told=told),
+        "wiki": Reader(sources=frozenset({"docs", "wiki"}), told=told),
+        "all": EVERYTHING,
+    }
+    assert api_key_reader(None, told) == Reader(told=told)

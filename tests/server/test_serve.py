@@ -273,6 +273,20 @@ def test_a_key_of_a_thousand_years_is_refused_before_it_is_stored(run: Run):
 
 def test_options_of_a_new_key_need_one(run: Run):
     run("--scope", "admin", expect=2)
+    run("--sources", "docs", expect=2)
+
+
+def test_a_key_of_sources_is_made_and_listed(run: Run):
+    words = ("--create-key", "wiki", "--sources", "wiki, docs")
+    assert "no source is called wiki, docs yet" in run(*words).out
+    made = json.loads(run(*words, "--format", "json").out)
+    assert made["sources"] == ["wiki", "docs"]
+    assert json.loads(run("--create-key", "all", "--format", "json").out)["sources"] is None
+    shown = run("--list-keys").out
+    assert "wiki, docs" in shown
+    assert "public ones" in shown
+    assert "takes names of sources" in run("--create-key", "a", "--sources", ",", expect=1).err
+    assert "reads every source" in run(*words, "--scope", "admin", expect=2).err
 
 
 def test_the_life_of_a_key(run: Run, tmp_path: Path):

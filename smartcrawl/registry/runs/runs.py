@@ -380,9 +380,9 @@ class LastRun:
 _SOURCE = """
 INSERT INTO source (name, kind, created_at, declared, root, scope, start, chosen, visibility)
 VALUES (:name, :kind, :now, :declared, :root, :scope, :start, :chosen,
-        coalesce(CAST(:told AS text), 'public'))
+        coalesce(CAST(:visibility AS text), 'public'))
 ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, root = excluded.root,
-  visibility = coalesce(CAST(:told AS text), source.visibility),
+  visibility = coalesce(CAST(:visibility AS text), source.visibility),
   scope = CASE WHEN :decides AND source.start IS DISTINCT FROM CAST(:before AS text)
                THEN source.scope ELSE excluded.scope END,
   start = CASE WHEN :decides AND source.start IS DISTINCT FROM CAST(:before AS text)
@@ -582,7 +582,7 @@ def register_source_row(connection: Connection, request: RunRequest, now: int) -
         "chosen": part.chosen,
         "decides": part.decides,
         "before": part.before,
-        "told": request.told,
+        "visibility": request.told,
     }
     connection.execute(_SOURCE, row)
     return int(connection.execute(_SOURCE_NO, (request.source,)).get)

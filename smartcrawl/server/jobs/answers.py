@@ -38,6 +38,9 @@ class JobHead(Answer):
         description="Whether its last run saw everything; null before its end, or if its process"
         " failed"
     )
+    visibility: Literal["public", "private"] = Field(
+        description="Whether every key reads its source, or those alone that name it"
+    )
 
 
 class JobSettings(Answer):

@@ -20,6 +20,7 @@ from smartcrawl.server.jobs.answers import EXAMPLE_JOB, Ordered
 from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs
 from smartcrawl.server.jobs.library_store import LibraryJobs, api_library_job_standing
 from smartcrawl.server.jobs.orders import JobOrders, Standing, api_job_standing
+from smartcrawl.server.jobs.readable import ReadableJobs
 from smartcrawl.server.queries import refuse_api_query
 from smartcrawl.sources.jobs import JobError
 
@@ -47,13 +48,17 @@ class _Control:
     def __init__(self, context: Context) -> None:
         self._stores = context.stores
         self._clock = context.clock
+        self._reader = context.reader
         self._names = DeclaredNames(*context.options.source_files)
         self._once = Once(context)
 
     async def order(self, request: Request, id_: str, action: JobAction) -> Response:
         """Give the order of a request; answer when it is carried out, or after some seconds."""
 
+        reader = self._reader(request)
+
         def work(connection: Connection) -> Reply:
+            ReadableJobs(connection, reader, self._names()).check(id_)
             database, now = self._stores.database, int(self._clock())
             library = LibraryJobs(connection)
             if library.find(id_) is not None:

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.run_orders import JobAction, JobStatus
+from smartcrawl.rules.visibility import Visibility
 from smartcrawl.server.jobs.orders import refuse_job_action
 from smartcrawl.server.jobs.store import Job, JobStore, stale_job_version
 from smartcrawl.sources.declared import load_declared_sources
@@ -63,36 +64,52 @@ def api_job_id(name: str) -> str:
     return f"job_{sha256(b'declared:' + name.encode()).hexdigest()[:16]}"
 
 
+class _Declared(NamedTuple):
+    spider: str
+    told: Visibility | None  #: what the table says about who reads it
+
+
 class DeclaredNames:
-    """Names and spiders of the declared sources, read again when a file has changed."""
+    """Facts about the declared sources, read again when a file has changed."""
 
     def __init__(self, *paths: Path) -> None:
         """``paths``: of ``Options.source_files``."""
         self._paths = paths
-        self._read: tuple[object, dict[str, str]] = (None, {})
+        self._read: tuple[object, dict[str, _Declared]] = (None, {})
+        self._told: Mapping[str, Visibility] = {}
 
     def __call__(self) -> tuple[str, ...]:
         """Return the names in their order; what has an error stays as before."""
-        return tuple(self._spiders())
+        return tuple(self._found())
 
     def spider_of(self, name: str) -> str:
         """Return the spider that crawls the source of a job; those of clients are web sites."""
-        return self._spiders().get(name, SITE.spider)
+        found = self._found().get(name)
+        return SITE.spider if found is None else found.spider
 
-    def _spiders(self) -> dict[str, str]:
+    def told(self) -> Mapping[str, Visibility]:
+        """Return what the tables say about who reads their sources; the others say nothing."""
+        self._found()
+        return self._told
+
+    def _found(self) -> dict[str, _Declared]:
         mark = self._mark()
-        before, spiders = self._read
+        before, known = self._read
         if mark != before:
             try:
                 declared = load_declared_sources(*self._paths)
-                kept = {name: spiders[name] for name in declared.wrong if name in spiders}
-                found = {name: source.traits.spider for name, source in declared.items()}
-                spiders = found | kept
+                kept = {name: known[name] for name in declared.wrong if name in known}
+                found = {
+                    name: _Declared(source.traits.spider, source.told_visibility)
+                    for name, source in declared.items()
+                }
+                known = found | kept
                 declared.check()
             except SourceError as error:
                 logger.error("declared sources stay as they were: %s", error)
-            self._read = (mark, spiders)
-        return spiders
+            self._told = {name: one.told for name, one in known.items() if one.told is not None}
+            self._read = (mark, known)
+        return known
 
     def _mark(self) -> object:
         return tuple(map(_mark_of, self._paths))
@@ -132,11 +149,23 @@ class KnownJobs:
         return job
 
     def page(
-        self, *, status: JobStatus | None = None, limit: int = 100, offset: int = 0
+        self,
+        *,
+        status: JobStatus | None = None,
+        limit: int = 100,
+        offset: int = 0,
+        hidden: Sequence[str] = (),
     ) -> tuple[list[Job], int]:
-        """Return some jobs, and the number of all: those of clients, then those of sources."""
-        jobs, stored = self._store.page(status=status, limit=limit, offset=offset)
-        declared = [job for job in self._declared() if status in (None, job.status)]
+        """Return some jobs, and the number of all: those of clients, then those of sources.
+
+        ``hidden``: names of sources that the caller may not read.
+        """
+        jobs, stored = self._store.page(status=status, limit=limit, offset=offset, hidden=hidden)
+        declared = [
+            job
+            for job in self._declared()
+            if status in (None, job.status) and job.name not in hidden
+        ]
         first = max(0, offset - stored)
         return jobs + declared[first : first + limit - len(jobs)], stored + len(declared)
 

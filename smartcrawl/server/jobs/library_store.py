@@ -21,6 +21,7 @@ from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, ProcessR
 from smartcrawl.registry.runs.run_orders import PREFIX, order_run_row
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.rules.run_orders import EXIT_COMPLETE, EXIT_INCOMPLETE, JobAction, JobStatus
+from smartcrawl.rules.visibility import Visibility
 from smartcrawl.server.jobs.orders import Standing, refuse_job_action
 from smartcrawl.server.jobs.runner import CrawlProgram, Exited, Kind, Work
 from smartcrawl.server.jobs.store import RunStage
@@ -334,6 +335,7 @@ def api_library_job_head(listed: tuple[JobStatus, LibraryJob]) -> dict[str, Any]
         "next_run": None,
         "version": 1,
         "complete": None if job.result is None else bool(job.result.get("complete", False)),
+        "visibility": Visibility.PUBLIC.value,
     }
 
 

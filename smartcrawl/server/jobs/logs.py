@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Annotated, Final, Literal
 
 from anyio import sleep, to_thread
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi import Path as InPath
 from fastapi import Query as InQuery
 from fastapi.responses import PlainTextResponse
@@ -20,12 +20,14 @@ from smartcrawl.model.processes import Process
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.run_orders import PREFIX
+from smartcrawl.rules.visibility import Reader
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from smartcrawl.server.jobs.clock import LoggedRun, api_job_run_logged, last_api_job_run_logged
 from smartcrawl.server.jobs.declared import DeclaredNames
 from smartcrawl.server.jobs.library_store import LibraryJobs
+from smartcrawl.server.jobs.readable import ReadableJobs
 from smartcrawl.server.jobs.scrapyd import ScrapydClient
 from smartcrawl.server.jobs.store import JobStore, RunStage
 from smartcrawl.server.queries import Query, refuse_repeated_parameter
@@ -122,14 +124,14 @@ class _Logs:
         self._names = DeclaredNames(*context.options.source_files)
         self._sent = 0
 
-    async def answer(self, id_: str, *, follow: bool) -> Response:
+    async def answer(self, id_: str, reader: Reader, *, follow: bool) -> Response:
         """Return the log of a run, or of the last run of a job.
 
         Raises:
             ApiError: the log is not here.
             JobError: there is no such job, no such run, or the job has not run yet.
         """
-        run = await to_thread.run_sync(self._context.stores.read, self._finder(id_))
+        run = await to_thread.run_sync(self._context.stores.read, self._finder(id_, reader))
         if self._sent >= MOST:
             raise api_unavailable(f"this server sends {MOST} logs already")
         self._sent += 1  # before the log is opened: others ask meanwhile
@@ -143,11 +145,17 @@ class _Logs:
         goes_on = self._watch(run.id) if follow else None
         return LogResponse(log, goes_on, self._was_sent)
 
-    def _finder(self, id_: str) -> Callable[[Connection], LoggedRun]:
-        if id_.startswith(PREFIX):
-            return lambda seen: _logged(seen, id_)
+    def _finder(self, id_: str, reader: Reader) -> Callable[[Connection], LoggedRun]:
         database = self._context.stores.database
-        return lambda seen: last_api_job_run_logged(seen, JobStore(database, seen).get(id_).no)
+
+        def find(seen: Connection) -> LoggedRun:
+            what = "run" if id_.startswith(PREFIX) else "job"
+            ReadableJobs(seen, reader, self._names()).check(id_, what)
+            if id_.startswith(PREFIX):
+                return _logged(seen, id_)
+            return last_api_job_run_logged(seen, JobStore(database, seen).get(id_).no)
+
+        return find
 
     def _watch(self, id_: str) -> GoesOn:
         """Return whether a run is open, as long as the server is."""
@@ -207,7 +215,9 @@ def add_routes(context: Context, router: APIRouter) -> None:
         dependencies=[Depends(refuse_repeated_parameter)],
     )
     async def get_job_log(
+        request: Request,
         job_id: Annotated[str, InPath(examples=[EXAMPLE_JOB])],
         query: Annotated[LogQuery, InQuery()],
     ) -> Response:
-        return await logs.answer(job_id, follow=query.follow == "true")
+        reader = context.reader(request)
+        return await logs.answer(job_id, reader, follow=query.follow == "true")

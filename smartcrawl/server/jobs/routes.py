@@ -18,6 +18,7 @@ from smartcrawl.registry.runs.run_orders import PREFIX
 from smartcrawl.reports.tables import run_table_report
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.run_orders import JobStatus
+from smartcrawl.rules.visibility import Visibility
 from smartcrawl.server.bodies import names_private_job_address
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import api_invalid_input
@@ -38,6 +39,7 @@ from smartcrawl.server.jobs.library_store import (
     refuse_library_job_change,
 )
 from smartcrawl.server.jobs.orders import api_job_standing
+from smartcrawl.server.jobs.readable import ReadableJobs
 from smartcrawl.server.jobs.store import Job, JobProgress, JobStore
 from smartcrawl.server.queries import (
     Query,
@@ -98,8 +100,8 @@ class ListQuery(Query):
     offset: WholeNumber = Field(default=0, ge=0, le=1_000_000_000)
 
 
-def api_job_head(job: Job) -> dict[str, Any]:
-    """Return a job without its progress (R2-24)."""
+def api_job_head(job: Job, visibility: Visibility) -> dict[str, Any]:
+    """Return a job without its progress (R2-24); ``visibility``: of its source."""
     return {
         "job_id": job.id,
         "type": "crawl",
@@ -110,10 +112,13 @@ def api_job_head(job: Job) -> dict[str, Any]:
         "next_run": iso_time(job.next_run),
         "version": job.version,
         "complete": job.complete,
+        "visibility": visibility.value,
     }
 
 
-def api_job_detail(connection: Connection, job: Job, now: int) -> dict[str, Any]:
+def api_job_detail(
+    connection: Connection, job: Job, visibility: Visibility, now: int
+) -> dict[str, Any]:
     """Return a job with its definition and the progress of its last run (R2-26)."""
     progress = JobProgress.of(connection, job.no)
     runs = [
@@ -122,7 +127,7 @@ def api_job_detail(connection: Connection, job: Job, now: int) -> dict[str, Any]
     ]
     requested = api_job_standing(connection, job.id).requested if job.no else None
     more = {"requested": requested, "reasons": list(job.reasons), "runs": runs}
-    return api_job_head(job) | _shown_definition(job) | progress.data(job, now) | more
+    return api_job_head(job, visibility) | _shown_definition(job) | progress.data(job, now) | more
 
 
 def _shown_definition(job: Job) -> dict[str, Any]:
@@ -199,10 +204,14 @@ class _Changes:
     async def create(self, request: Request, given: JobDefinition) -> Response:
         """Create a job."""
         definition, names = await to_thread.run_sync(self._prepared, given)
+        reader = self._context.reader(request)
 
         def work(connection: Connection) -> Reply:
-            job = self._store(connection).create(_checked(definition), names, self._now())
-            return Reply.of(201, api_job_head(job), Location=f"{request.url.path}/{job.id}")
+            readable, checked = ReadableJobs(connection, reader, names), _checked(definition)
+            readable.check_new(checked.name)
+            job = self._store(connection).create(checked, names, self._now())
+            head = api_job_head(job, readable.visibility(job.name))
+            return Reply.of(201, head, Location=f"{request.url.path}/{job.id}")
 
         return await self._once.answer(request, work)
 
@@ -210,26 +219,33 @@ class _Changes:
         """Replace the definition of a job."""
         given = {key: value for key, value in body.items() if key != "version"}
         definition, names = await to_thread.run_sync(self._prepared, given)
+        reader = self._context.reader(request)
 
         def work(connection: Connection) -> Reply:
+            readable = ReadableJobs(connection, reader, names)
             version, now = job_request_version(request.headers, body), self._now()
-            refuse_library_job_change(connection, id_)
-            known = KnownJobs(self._context.stores.database, connection, names)
-            source = known.find_declared(id_)
+            source = None
+            if readable.sees(id_):  # else it is as if there were none
+                refuse_library_job_change(connection, id_)
+                known = KnownJobs(self._context.stores.database, connection, names)
+                source = known.find_declared(id_)
             if source is not None:
                 job = known.schedule(source, given, now, version=version)
-                return Reply.of(200, api_job_head(job))
+                return Reply.of(200, api_job_head(job, readable.visibility(job.name)))
             store, checked = self._store(connection), _checked(definition)
-            return Reply.of(
-                200, api_job_head(store.replace(id_, checked, names, now, version=version))
-            )
+            readable.check(id_)
+            readable.check_new(checked.name)
+            job = store.replace(id_, checked, names, now, version=version)
+            return Reply.of(200, api_job_head(job, readable.visibility(job.name)))
 
         return await self._once.answer(request, work)
 
-    async def delete(self, id_: str) -> Response:
+    async def delete(self, request: Request, id_: str) -> Response:
         """Delete a job; once more does nothing (R2-30)."""
+        reader = self._context.reader(request)
 
         def work(connection: Connection) -> None:
+            ReadableJobs(connection, reader, self._names()).check(id_)
             refuse_library_job_change(connection, id_)
             refuse_job_deletion(self._known(connection).find_declared(id_))
             self._store(connection).delete(id_, self._now())
@@ -317,14 +333,16 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
     async def delete_job(request: Request, job_id: _ID) -> Response:
         if await request.body():
             raise api_invalid_input(None, "DELETE takes no body")
-        return await changes.delete(job_id)
+        return await changes.delete(request, job_id)
 
 
 def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> None:
-    stores = context.stores
+    _add_list(context, names, router)
+    _add_detail(context, names, router)
 
-    def known(connection: Connection) -> KnownJobs:
-        return KnownJobs(stores.database, connection, names())
+
+def _add_list(context: Context, names: DeclaredNames, router: APIRouter) -> None:
+    stores = context.stores
 
     @router.get(
         "/jobs",
@@ -333,19 +351,30 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
         response_model=Jobs,
         dependencies=[Depends(refuse_repeated_parameter)],
     )
-    def list_jobs(query: Annotated[ListQuery, InQuery()]) -> Response:
+    def list_jobs(request: Request, query: Annotated[ListQuery, InQuery()]) -> Response:
+        reader = context.reader(request)
+
         def work(connection: Connection) -> tuple[list[dict[str, Any]], int]:
             status, limit, offset = query.status, query.limit, query.offset
-            jobs, crawls = known(connection).page(status=status, limit=limit, offset=offset)
+            readable = ReadableJobs(connection, reader, names())
+            jobs, crawls = KnownJobs(stores.database, connection, names()).page(
+                status=status, limit=limit, offset=offset, hidden=readable.hidden()
+            )
+            heads = [api_job_head(job, readable.visibility(job.name)) for job in jobs]
+            if not readable.lists_libraries:
+                return heads, crawls
             steps, others = LibraryJobs(connection).page(
                 status=status, limit=limit - len(jobs), offset=max(0, offset - crawls)
             )
-            heads = [*map(api_job_head, jobs), *map(api_library_job_head, steps)]
-            return heads, crawls + others
+            return [*heads, *map(api_library_job_head, steps)], crawls + others
 
         found, total = stores.read_moment(work)
         place = {"total": total, "offset": query.offset, "limit": query.limit}
         return json_response({"jobs": found, "pagination": place})
+
+
+def _add_detail(context: Context, names: DeclaredNames, router: APIRouter) -> None:
+    stores = context.stores
 
     @router.get(
         "/jobs/{job_id}",
@@ -355,10 +384,12 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
         responses={404: {}},
         dependencies=[Depends(refuse_api_query)],
     )
-    async def get_job(job_id: _ID) -> Response:
+    async def get_job(request: Request, job_id: _ID) -> Response:
+        reader = context.reader(request)
         if job_id.startswith(PREFIX):
 
             def run(seen: Connection) -> dict[str, Any]:
+                ReadableJobs(seen, reader, names()).check(job_id, "run")
                 library = LibraryJobs(seen).find(job_id)
                 return api_job_run_detail(seen, job_id) if library is None else library.detail()
 
@@ -366,6 +397,9 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
         now = int(context.clock())
 
         def work(seen: Connection) -> dict[str, Any]:
-            return api_job_detail(seen, known(seen).get(job_id), now)
+            readable = ReadableJobs(seen, reader, names())
+            readable.check(job_id)
+            job = KnownJobs(stores.database, seen, names()).get(job_id)
+            return api_job_detail(seen, job, readable.visibility(job.name), now)
 
         return json_response(await to_thread.run_sync(stores.read_moment, work))

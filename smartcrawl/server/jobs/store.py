@@ -7,7 +7,7 @@ once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from secrets import token_hex
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.commit.run_counts import stored_rate_marks
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.databases import Database, DatabaseControl
 from smartcrawl.rules.forecast import Mark, completion_at_rate, rate_of_marks
 from smartcrawl.rules.model import Word
@@ -86,11 +86,13 @@ SELECT no, id, name, version, definition, status, complete, reasons, due_at, cre
 _OF_ID = f"{_JOB} WHERE id = ? AND deleted_at IS NULL"
 _PAGE = f"""
 {_JOB} WHERE deleted_at IS NULL AND NOT declared AND (:every OR status = :status)
+   AND NOT name IN carray(:hidden)
  ORDER BY no LIMIT :limit OFFSET :offset
 """
 _COUNT = """
 SELECT count(*) FROM job
  WHERE deleted_at IS NULL AND NOT declared AND (:every OR status = :status)
+   AND NOT name IN carray(:hidden)
 """
 _DECLARED = f"{_JOB} WHERE deleted_at IS NULL AND declared"
 _IS_SOURCE = "SELECT 1 FROM source WHERE name = ?"
@@ -193,10 +195,19 @@ class JobStore:
         return {job.name: job for job in map(api_job_from_row, rows)}
 
     def page(
-        self, *, status: JobStatus | None = None, limit: int = 100, offset: int = 0
+        self,
+        *,
+        status: JobStatus | None = None,
+        limit: int = 100,
+        offset: int = 0,
+        hidden: Sequence[str] = (),
     ) -> tuple[list[Job], int]:
-        """Return some jobs of clients in the order of their creation, and the number of all."""
-        names = {"every": status is None, "status": str(status)}
+        """Return some jobs of clients in the order of their creation, and the number of all.
+
+        ``hidden``: names of sources that the caller may not read.
+        """
+        names: dict[str, Any] = {"every": status is None, "status": str(status)}
+        names["hidden"] = Many(list(hidden))
         within = names | {"limit": limit, "offset": offset}
         with self._database.translated("read"):
             rows: list[Any] = self._connection.execute(_PAGE, within).fetchall()

@@ -93,6 +93,7 @@ class McpSource(_Answer):
     lost: int = Field(description="Stored pages that answered with an error about the page")
     due: int = Field(description="Pages whose next visit has come")
     last_complete_run: McpCompleteRun | None
+    visibility: str = Field(description="public, or private: who reads it over HTTP")
 
 
 class McpSources(_Answer):

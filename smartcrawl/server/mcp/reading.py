@@ -17,12 +17,14 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import visible_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, url_digest, url_digests_of_id, url_item_id
-from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.names import stored_source_names, unknown_source_error
+from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.names import unknown_source_error
 from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.registry.removal.purge import known_request_url
+from smartcrawl.registry.visibility import Readable, readable_source_names, readable_sources
 from smartcrawl.reports.export import page_as_markdown
 from smartcrawl.reports.status import SourceStatus, status_report
+from smartcrawl.rules.visibility import EVERYTHING, Reader
 from smartcrawl.server.mcp.answers import (
     McpChunk,
     McpCompleteRun,
@@ -108,14 +110,14 @@ SELECT r.no, r.id, r.url, o.name, c.title, c.language, c.document, s.status, s.l
   JOIN content c ON c.no = r.content
   JOIN state s ON s.no = r.no
   JOIN source o ON o.no = r.source
- WHERE s.standing = 2 AND {condition}
+ WHERE s.standing = 2 AND {condition} AND (:every OR o.name IN carray(:readable))
  ORDER BY s.last_checked DESC, r.no LIMIT 1
 """
 #: The condition on the source lets the query use the index.
 _BY_ID: Final = _PAGE.format(
-    condition="r.id >= ? AND r.id <= ? AND r.source IN (SELECT no FROM source)"
+    condition="r.id >= :first AND r.id <= :last AND r.source IN (SELECT no FROM source)"
 )
-_BY_NUMBER: Final = _PAGE.format(condition="r.no = ?")
+_BY_NUMBER: Final = _PAGE.format(condition="r.no = :no")
 _KINDS: Final = "SELECT name, kind FROM source"
 
 
@@ -132,9 +134,15 @@ class McpQuestion:
 
 
 def mcp_search(
-    connection: Connection, question: McpQuestion, options: Options, vectors: QuestionVectors
+    connection: Connection,
+    question: McpQuestion,
+    options: Options,
+    vectors: QuestionVectors,
+    reader: Reader = EVERYTHING,
 ) -> McpHits:
     """Return the pages that answer a question, each with the chunk that answers best.
+
+    ``reader``: who asks, here and below; over standard input and output he sees everything.
 
     Raises:
         McpRefusalError: the question has no word, or names a source that is not known.
@@ -145,7 +153,7 @@ def mcp_search(
     """
     if not any(map(str.isalnum, question.query)):
         raise McpRefusalError("the query has no letter and no digit: give the words to search for")
-    _check_sources(connection, question.sources)
+    _check_sources(connection, question.sources, reader)
     try:
         found = search_index(
             connection,
@@ -158,6 +166,7 @@ def mcp_search(
             mode=question.mode,
             language=question.language,
             vectors=vectors,
+            reader=reader,
         )
     except (UnknownNameError, SearchQueryError) as error:
         raise McpRefusalError(str(error)) from error
@@ -171,8 +180,8 @@ def mcp_search(
     )
 
 
-def _check_sources(connection: Connection, names: Sequence[str]) -> None:
-    known = stored_source_names(connection)
+def _check_sources(connection: Connection, names: Sequence[str], reader: Reader) -> None:
+    known = readable_source_names(connection, reader)
     for name in names:
         if name not in known:
             raise McpRefusalError(str(unknown_source_error(name, known)))
@@ -208,6 +217,7 @@ def mcp_page(
     *,
     cursor: str | None = None,
     most: int = PART,
+    reader: Reader = EVERYTHING,
 ) -> McpPage:
     """Return a stored page, or the part of its text at a cursor.
 
@@ -217,7 +227,7 @@ def mcp_page(
     Raises:
         McpRefusalError: no stored page is meant, or the cursor is not of this page as it is now.
     """
-    row = _page_row(connection, word.strip(), options)
+    row = _page_row(connection, word.strip(), options, readable_sources(connection, reader))
     if row is None:
         raise McpRefusalError(
             f"no stored page has the id or address '{visible_text(word)[:300]}': take those that"
@@ -245,21 +255,24 @@ def mcp_page(
     )
 
 
-def _page_row(connection: Connection, word: str, options: Options) -> Any:
+def _page_row(connection: Connection, word: str, options: Options, readable: Readable) -> Any:
+    limits = {"every": readable is None, "readable": Many(readable or ())}
     if found := _RESOURCE.fullmatch(word):
-        return connection.execute(_BY_NUMBER, (int(found[1]),)).fetchone()
+        return connection.execute(_BY_NUMBER, limits | {"no": int(found[1])}).fetchone()
     span = url_digests_of_id(word)
     if span is None:
         known = known_request_url(connection, word, options.trackers) or word
         key = url_digest(normalize_url(known, options.trackers))
         span = key, key
-    return connection.execute(_BY_ID, span).fetchone()
+    named = dict(zip(("first", "last"), span, strict=True))
+    return connection.execute(_BY_ID, limits | named).fetchone()
 
 
-def mcp_sources(connection: Connection, now: int) -> McpSources:
+def mcp_sources(connection: Connection, now: int, reader: Reader = EVERYTHING) -> McpSources:
     """Return the sources that were crawled, with counts; ``now``: Unix seconds."""
+    readable = readable_sources(connection, reader)
     kinds: dict[str, str] = dict(connection.execute(_KINDS).fetchall())
-    *sources, _ = status_report(connection, now)
+    *sources, _ = status_report(connection, now, told=reader.told, readable=readable)
     return McpSources(sources=[_source(one, kinds[str(one.source)]) for one in sources])
 
 
@@ -277,4 +290,5 @@ def _source(status: SourceStatus, kind: str) -> McpSource:
         lost=counts.lost,
         due=counts.due,
         last_complete_run=complete,
+        visibility=str(status.visibility),
     )

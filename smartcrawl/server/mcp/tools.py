@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import Annotated, Any, Final, Literal
@@ -29,8 +29,11 @@ from smartcrawl.model.redaction import visible_text
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.items import refreshable_source_rows
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
+from smartcrawl.registry.visibility import stored_visibilities
+from smartcrawl.rules.visibility import EVERYTHING, Reader, Visibility
+from smartcrawl.server.jobs.declared import DeclaredNames
 from smartcrawl.server.jobs.runner import CrawlProgram
-from smartcrawl.server.keys import Key, Scope
+from smartcrawl.server.keys import Key, Scope, api_key_reader
 from smartcrawl.server.mcp.answers import McpHits, McpPage, McpSources, McpStartedRun
 from smartcrawl.server.mcp.reading import (
     MOST_HITS,
@@ -68,8 +71,10 @@ class McpRefresher:
         self._turn = Lock()
         self._children: list[subprocess.Popen[bytes]] = []
 
-    def start(self, source: str) -> McpStartedRun:
+    def start(self, source: str, reader: Reader = EVERYTHING) -> McpStartedRun:
         """Start a crawl of all pages of a source, and return its run; the crawl goes on.
+
+        ``reader``: who asks; he starts only what he may read.
 
         Raises:
             McpRefusalError: the source is not known or is being crawled, or the crawl ended at
@@ -77,7 +82,9 @@ class McpRefresher:
         """
         with self._turn:
             self._children = [child for child in self._children if child.poll() is None]
-            known, before = self._stores.read(lambda connection: self._state(connection, source))
+            known, before = self._stores.read(
+                lambda connection: self._state(connection, source, reader)
+            )
             if source not in known:
                 names = ", ".join(sorted(known)) or "none"
                 raise McpRefusalError(
@@ -95,10 +102,13 @@ class McpRefresher:
         log = self._program.due_log_of(source).name
         return McpStartedRun(source=source, run=run, pid=child.pid, log=log)
 
-    def _state(self, connection: Connection, source: str) -> tuple[set[str], int]:
+    def _state(self, connection: Connection, source: str, reader: Reader) -> tuple[set[str], int]:
         """Return the names of the sources that can be crawled, and the last run of one."""
         declared = load_stored_jobs_and_sources(self._options, connection)
-        return {*declared, *refreshable_source_rows(connection)}, _last_run(connection, source)
+        stored = stored_visibilities(connection)
+        names = {*declared, *refreshable_source_rows(connection)}
+        known = {name for name in names if reader.may_read(name, stored.get(name))}
+        return known, _last_run(connection, source)
 
     def _opened(self, child: subprocess.Popen[bytes], source: str, before: int) -> int | None:
         """Return the run that a process opens; None if that takes too long."""
@@ -172,19 +182,30 @@ def create_mcp_server(
     stores: Stores, options: Options, refresher: McpRefresher | None
 ) -> MCPServer[Any]:
     """Return the server; ``refresher`` None: no client may start a crawl."""
+    reader_of = _Readers(DeclaredNames(*options.source_files).told)
     tools = [
-        _tool(_search_of(stores, options), "search", "Search the pages that were crawled", _READS),
         _tool(
-            _fetch_of(stores, options),
+            _search_of(stores, options, reader_of),
+            "search",
+            "Search the pages that were crawled",
+            _READS,
+        ),
+        _tool(
+            _fetch_of(stores, options, reader_of),
             "fetch",
             "Read a page that was crawled, as Markdown; a long one in parts",
             _READS,
         ),
-        _tool(_list_of(stores), "list_sources", "List the sources that were crawled", _READS),
+        _tool(
+            _list_of(stores, reader_of),
+            "list_sources",
+            "List the sources that were crawled",
+            _READS,
+        ),
     ]
     if refresher is not None:
         about = "Crawl a known source again, in the background"
-        tools.append(_tool(_refresh_of(refresher), "refresh", about, _STARTS))
+        tools.append(_tool(_refresh_of(refresher, reader_of), "refresh", about, _STARTS))
     server: MCPServer[Any] = MCPServer(
         "smartcrawl",
         title="smartcrawl",
@@ -194,13 +215,29 @@ def create_mcp_server(
         subscriptions=False,
         log_level="WARNING",
     )
-    _add_page(server, stores, options)
+    _add_page(server, stores, options, reader_of)
     return server
 
 
-def _search_of(stores: Stores, options: Options) -> Callable[..., McpHits]:
+class _Readers:
+    """Who calls a tool: somebody with a key over HTTP, or who started this process."""
+
+    def __init__(self, told: Callable[[], Mapping[str, Visibility]]) -> None:
+        """``told``: what the tables of today say about who reads their sources."""
+        self._told = told
+
+    def __call__(self, context: Context) -> Reader:
+        """Return the caller. Standard input and output have no request, and see everything."""
+        request = context.request_context.request
+        if request is None:
+            return EVERYTHING
+        return api_key_reader(request.scope.get("smartcrawl.key"), self._told())
+
+
+def _search_of(stores: Stores, options: Options, reader_of: _Readers) -> Callable[..., McpHits]:
     def search(
         query: _Query,
+        context: Context,
         *,
         sources: _Sources | None = None,
         language: _Language | None = None,
@@ -216,39 +253,48 @@ def _search_of(stores: Stores, options: Options) -> Callable[..., McpHits]:
             limit,
             offset,
         )
+        reader = reader_of(context)
         with _errors_for_client():
             return answer_with_question_vectors(
                 stores.read_moment,
-                lambda found, vectors: mcp_search(found, question, options, vectors),
+                lambda found, vectors: mcp_search(found, question, options, vectors, reader),
             )
 
     return search
 
 
-def _fetch_of(stores: Stores, options: Options) -> Callable[..., McpPage]:
-    def fetch(id: _Page, cursor: _Cursor = None) -> McpPage:  # noqa: A002  # as other servers
+def _fetch_of(stores: Stores, options: Options, reader_of: _Readers) -> Callable[..., McpPage]:
+    def fetch(
+        id: _Page,  # noqa: A002  # as other servers
+        context: Context,
+        cursor: _Cursor = None,
+    ) -> McpPage:
+        reader = reader_of(context)
         with _errors_for_client():
-            return stores.read_moment(lambda found: mcp_page(found, id, options, cursor=cursor))
+            return stores.read_moment(
+                lambda found: mcp_page(found, id, options, cursor=cursor, reader=reader)
+            )
 
     return fetch
 
 
-def _list_of(stores: Stores) -> Callable[..., McpSources]:
-    def list_sources() -> McpSources:
+def _list_of(stores: Stores, reader_of: _Readers) -> Callable[..., McpSources]:
+    def list_sources(context: Context) -> McpSources:
+        reader = reader_of(context)
         with _errors_for_client():
-            return stores.read(lambda connection: mcp_sources(connection, int(time.time())))
+            return stores.read(lambda connection: mcp_sources(connection, int(time.time()), reader))
 
     return list_sources
 
 
-def _refresh_of(refresher: McpRefresher) -> Callable[..., McpStartedRun]:
+def _refresh_of(refresher: McpRefresher, reader_of: _Readers) -> Callable[..., McpStartedRun]:
     def refresh(source: _Source, context: Context) -> McpStartedRun:
         request = context.request_context.request
         key: Key | None = None if request is None else request.scope["smartcrawl.key"]
         if key is not None and key.scope < Scope.OPERATE:
             raise ToolError("refresh takes a key of scope operate")
         with _errors_for_client():
-            return refresher.start(source)
+            return refresher.start(source, reader_of(context))
 
     return refresh
 
@@ -281,7 +327,9 @@ def _errors_for_client() -> Iterator[None]:
         raise ToolError(escaped_mcp_text(str(error))) from error
 
 
-def _add_page(server: MCPServer[Any], stores: Stores, options: Options) -> None:
+def _add_page(
+    server: MCPServer[Any], stores: Stores, options: Options, reader_of: _Readers
+) -> None:
     @server.resource(
         "smartcrawl://page/{number}",
         name="page",
@@ -289,11 +337,12 @@ def _add_page(server: MCPServer[Any], stores: Stores, options: Options) -> None:
         description="The text of a page as Markdown, by its number",
         mime_type="text/markdown",
     )
-    def page(number: str) -> str:
+    def page(number: str, context: Context) -> str:
+        reader = reader_of(context)
         uri = f"smartcrawl://page/{number}"
         try:
             found = stores.read_moment(
-                lambda connection: mcp_page(connection, uri, options, most=MOST_IN_RESOURCE)
+                lambda found: mcp_page(found, uri, options, most=MOST_IN_RESOURCE, reader=reader)
             )
         except McpRefusalError as error:
             raise ResourceNotFoundError(escaped_mcp_text(str(error))) from error

@@ -60,6 +60,7 @@ def test_the_example_of_the_specification_gets_its_answer(api: Api):
         "next_run": "2024-01-21T00:00:00Z",
         "version": 1,
         "complete": None,
+        "visibility": "public",
     }
 
 

@@ -206,6 +206,7 @@ def test_sources_have_counts_and_their_last_complete_run(session: Session):
         "lost": 1,
         "due": 0,
         "last_complete_run": {"run": 1, "finished_at": "2025-06-15T15:06:40Z"},
+        "visibility": "public",
     }
     assert (shop["name"], shop["stored"]) == ("shop", 1)
 
