@@ -19,7 +19,7 @@ from typing import Final, cast
 from smartcrawl.extract import formats, html, sniff
 from smartcrawl.extract.confine import confine_extraction, confine_extraction_time
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
-from smartcrawl.extract.sniff import CODECS, decode_charset
+from smartcrawl.extract.sniff import CHARSETS, decode_charset
 from smartcrawl.extract.wire import (
     MAX_BODY,
     MAX_HEADER,
@@ -67,7 +67,7 @@ def extraction_child_main() -> None:
 
 
 def _load_pages() -> None:
-    for codec in CODECS.union(aliases.values()):  # the guess of a charset tries nearly all
+    for codec in CHARSETS.union(aliases.values()):  # the guess of a charset tries nearly all
         with suppress(LookupError):  # of Windows
             codecs.lookup(codec)
     decode_charset("Größe über alles, été, čeština".encode("cp1250"), "", markup=False)

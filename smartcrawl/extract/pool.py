@@ -41,7 +41,7 @@ from smartcrawl.extract.formats.common import (
     document_too_large,
 )
 from smartcrawl.extract.links import MAX_LINKS, MAX_OVERLONG, document_base_url
-from smartcrawl.extract.sniff import CODECS
+from smartcrawl.extract.sniff import CHARSETS
 from smartcrawl.extract.sniff import sniffed_media_type as media_type_of
 from smartcrawl.extract.wire import (
     LONGEST,
@@ -132,7 +132,7 @@ class HostParsingBudget:
         return self.budget.left(self.host)
 
 
-_CHARSETS: Final = CODECS | {"", "utf-16", "utf-32", "utf-32-le", "utf-32-be"}
+_CHARSETS: Final = CHARSETS | {"", "utf-16", "utf-32"}
 _WORD: Final = 32  #: characters of the type of a link
 
 _DOCUMENT: Final = TypeAdapter(Document)

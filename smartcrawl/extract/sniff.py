@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from struct import Struct
 from typing import Final
 
-from charset_normalizer import from_bytes
 from w3lib.encoding import (
     html_body_declared_encoding,
     http_content_type_encoding,
     read_bom,
+    resolve_encoding,
     to_unicode,
 )
 
@@ -29,9 +29,47 @@ CODECS: Final = frozenset({
     "utf-16-le",
 })
 # fmt: on
-_SAMPLE: Final = 32_768  #: bytes shown to charset-normalizer
+#: Codecs that no server may name, for old files without a declaration.
+_OLD_CODECS: Final = frozenset(
+    {
+        "cp720",
+        "cp737",
+        "cp775",
+        "cp855",
+        "cp857",
+        "cp858",
+        "cp860",
+        "cp861",
+        "cp862",
+        "cp863",
+        "cp864",
+        "cp865",
+        "cp869",
+        "cp1125",
+        "iso2022_kr",
+        "johab",
+        "kz1048",
+        "mac-greek",
+        "mac-latin2",
+        "mac-turkish",
+        "ptcp154",
+    }
+)  # fmt: skip
+_WIDE_CODECS: Final = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
+_BETWEEN_WORDS: Final = frozenset(" \n\t\u3000\u3001\u3002\uff0c")  #: or sentences
+CHARSETS: Final = CODECS | _OLD_CODECS | {*_WIDE_CODECS}  #: of documents that were read
+#: Codecs with several bytes a character, in which a few characters may look like UTF-8.
+_SEVERAL_BYTES: Final = frozenset({"big5hkscs", "cp932", "cp949", "euc_jp", "gb18030"})
+_CERTAIN: Final = 4  #: characters that all look like UTF-8, against such a declaration
+_SAMPLE: Final = 32_768  #: bytes shown to chardet
 _BEFORE: Final = 1_024  #: bytes of the sample before the first that is not UTF-8
 _RESCUED: Final = 2  #: good characters that outweigh one broken one
+_SHIFT: Final = b"\x1b$"  #: begins characters of several bytes in ISO 2022
+_WIDE_SAMPLE: Final = 4_096  #: bytes
+_WIDE_MIN: Final = 16  #: bytes
+_ZEROS: Final = 32  #: one zero byte in so many; a line of text has a space or an end
+#: Characters that text has seldom, and that a wrong charset has often.
+_NO_TEXT: Final = re.compile("[\0-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f\ue000-\uf8ff\ufffe\uffff]")
 
 
 def decode_charset(body: bytes, content_type: str, *, markup: bool) -> tuple[str, str]:
@@ -39,11 +77,11 @@ def decode_charset(body: bytes, content_type: str, *, markup: bool) -> tuple[str
 
     In this order: BOM, ``Content-Type`` header, declaration in the body (only with ``markup``),
     UTF-8 if it fits, a guess, windows-1252. UTF-8 is accepted only where it fits: servers declare
-    it for everything, and other charsets seldom look like it. Bytes that the charset cannot decode
-    become U+FFFD; the text never contains a lone surrogate. The name is Python's (``utf-8``,
-    ``cp1252``).
+    it for everything, and other charsets seldom look like it. For the same reason a body that is
+    UTF-8 is read as that, whatever it declares itself. Bytes that the charset cannot decode become
+    U+FFFD; the text never contains a lone surrogate. The name is Python's (``utf-8``, ``cp1252``).
 
-    Source: HTML Standard, section 13.2.3.2; libraries.md 5.
+    Source: HTML Standard, section 13.2.3.2; libraries.md 5; ADR 152.
     """
     charset, bom = read_bom(body)
     if charset is not None and bom is not None:
@@ -51,7 +89,7 @@ def decode_charset(body: bytes, content_type: str, *, markup: bool) -> tuple[str
     charset = _named(http_content_type_encoding(content_type))
     if charset is None and markup:
         charset = _named(html_body_declared_encoding(body))
-        if charset is not None and charset.startswith("utf-16"):
+        if charset is not None and (charset.startswith("utf-16") or _is_utf8(body, charset)):
             charset = "utf-8"  # the declaration itself was read as ASCII
     if charset is None or charset == "utf-8":
         charset = _guess(body)
@@ -64,13 +102,48 @@ def _named(codec: str | None) -> str | None:
     return codec if codec in CODECS else None
 
 
+def _is_utf8(body: bytes, declared: str) -> bool:
+    """Whether a body that declares another charset is UTF-8, and more than ASCII."""
+    if declared == "utf-8" or body.isascii():
+        return False
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return False
+    return declared not in _SEVERAL_BYTES or sum(not one.isascii() for one in text) >= _CERTAIN
+
+
+def wide_charset(body: bytes) -> str:
+    """Return the charset of a text in UTF-16 or UTF-32 without a mark; or an empty string.
+
+    >>> wide_charset("some words".encode("utf-16-be")), wide_charset(b"\\0\\1 some data of a file")
+    ('utf-16-be', '')
+    """
+    start = body[: min(len(body) & ~3, _WIDE_SAMPLE)] if len(body) > _WIDE_MIN else body
+    if len(start) < _WIDE_MIN or _ZEROS * start.count(0) < len(start):
+        return ""
+    for codec in _WIDE_CODECS:
+        try:
+            text = start.decode(codec)
+        except UnicodeDecodeError as error:
+            if error.end < len(start):  # else a character that the sample cuts
+                continue
+            text = start[: error.start].decode(codec)
+        if not _NO_TEXT.search(text) and not _BETWEEN_WORDS.isdisjoint(text):
+            return codec
+    return ""
+
+
 def _guess(body: bytes) -> str:
+    if wide := wide_charset(body):
+        return wide
     try:
         body.decode()
     except UnicodeDecodeError as error:
         first = error.start
     else:
-        return "utf-8"
+        at = body.find(_SHIFT)
+        return _guessed(body[at:][:_SAMPLE], {"iso2022_jp", "iso2022_kr"}) if at >= 0 else "utf-8"
     text = body.decode(errors="replace")
     broken = text.count("\ufffd")
     good = len(text) - len(text.encode("ascii", "ignore")) - broken
@@ -80,8 +153,17 @@ def _guess(body: bytes) -> str:
     if len(sample) == _SAMPLE:  # end on a byte that is no part of a longer character
         end = max(sample.rfind(b"<"), sample.rfind(b"\n"))
         sample = sample[:end] if end > 0 else sample
-    best = from_bytes(sample).best()
-    return (_named(best.encoding.replace("iso8859_", "iso8859-")) if best else None) or "cp1252"
+    return _guessed(sample, CODECS | _OLD_CODECS, or_else="cp1252")
+
+
+def _guessed(sample: bytes, known: Set[str], or_else: str = "utf-8") -> str:
+    """Return the charset that chardet finds, if it is ``known``."""
+    import chardet  # noqa: PLC0415  # few bodies need it, and its models take 28 MiB
+
+    eras = chardet.EncodingEra.ALL & ~chardet.EncodingEra.MAINFRAME  # of those no text is one here
+    name = chardet.detect(sample, encoding_era=eras, max_bytes=_SAMPLE)["encoding"] or ""
+    codec = resolve_encoding(name) or ""
+    return codec if codec in known else or_else
 
 
 PDF: Final = "application/pdf"
@@ -326,6 +408,8 @@ def _narrow(start: bytes) -> bytes:
     wide = _WIDE_BOMS.get(start[:2])
     if wide is not None:
         start = start[2:].decode(wide, "replace").encode()
+    elif wide := wide_charset(start):
+        start = start.decode(wide, "replace").encode()
     return start.removeprefix(b"\xef\xbb\xbf")
 
 
