@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ from smartcrawl.extract.links import (
     refresh_target_at_once,
     resolve_html_links,
 )
+from smartcrawl.extract.prose import article_surroundings, needs_boxes
 from smartcrawl.extract.reader import (
     SeenMarkup,
     css_element_check,
@@ -45,6 +47,7 @@ __all__ = [
 
 MAX_TITLE: Final = 200  #: characters of a title taken from plain text
 _ENOUGH: Final = 200  #: characters of text that make ``<main>`` or ``<article>`` the text
+_READ_TWICE: Final = 1_048_576  #: characters of a page that may be an article and does not say so
 _SHARE: Final = 4  #: one part in so many of all text is enough, too
 
 
@@ -84,8 +87,18 @@ def parse_html(
     marks, only_kept = bool(keep or drop) and drops is None, False
     if marks:
         markup, only_kept = mark_css_selected(markup, keep, drop)
-    choices = {"links": links, "marked": marks, "only_kept": only_kept, "routes": routes}
-    seen = parse_markup(markup.encode(), drops=drops, **choices)
+    read = partial(
+        parse_markup,
+        markup.encode(),
+        links=links,
+        marked=marks,
+        only_kept=only_kept,
+        drops=drops,
+        routes=routes,
+    )
+    seen = read()
+    if needs_boxes(seen) and len(markup) <= _READ_TWICE:
+        seen = read(boxes=True)
     base = document_base_url(url, seen.base)
     text = _main_text(seen, base if str(base) != str(page) else None)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
@@ -212,24 +225,39 @@ def _main_text(seen: SeenMarkup, base: can_ada.URL | None = None) -> tuple[Secti
     """Return the text of the main region, else all text without boilerplate, else all text.
 
     ``base``: that of a page with ``<base href>``.
+    Of a page that looks like an article, without what stands around it (``article_surroundings``).
     """
     tokens, headings = seen.tokens, seen.headings
     spans = seen.spans if base is None else _absolute(seen.spans, base)
     if seen.kept:
         excluded = seen.dropped + _around(seen.kept, len(tokens))
         return text_sections(tokens, headings, excluded, seen.blocks, spans)
+    excluded, text = _region_text(seen, spans)
+    if not text:
+        return text_sections(tokens, headings, seen.dropped, seen.blocks, spans)
+    if more := article_surroundings(seen, excluded):
+        return text_sections(tokens, headings, [*excluded, *more], seen.blocks, spans) or text
+    return text
+
+
+def _region_text(
+    seen: SeenMarkup, spans: Sequence[TokenSpan]
+) -> tuple[list[Span], tuple[Section, ...]]:
+    """Return what is excluded by its elements, and the text without it."""
+    tokens, headings = seen.tokens, seen.headings
     boilerplate = seen.boilerplate + seen.dropped
     regions = seen.mains or (seen.articles if len(seen.articles) == 1 else [])
     region: tuple[Section, ...] = ()
+    around: list[Span] = []
     if regions:
-        excluded = boilerplate + _around(regions, len(tokens))
-        region = text_sections(tokens, headings, excluded, seen.blocks, spans)
+        around = boilerplate + _around(regions, len(tokens))
+        region = text_sections(tokens, headings, around, seen.blocks, spans)
         if _size(region) >= _ENOUGH:
-            return region
+            return around, region
     text = text_sections(tokens, headings, boilerplate, seen.blocks, spans)
     if region and _SHARE * _size(region) >= _size(text):
-        return region
-    return text or text_sections(tokens, headings, seen.dropped, seen.blocks, spans)
+        return around, region
+    return boilerplate, text
 
 
 def _around(spans: list[Span], end: int) -> list[Span]:

@@ -17,6 +17,7 @@ import cssselect
 from cssselect import parser as css
 from lxml import etree
 
+from smartcrawl.extract.class_words import class_words_mean
 from smartcrawl.extract.images import MAX_ALT, ParsedImages
 from smartcrawl.extract.links import MAX_LINKS, Reference, html_refresh_target
 from smartcrawl.extract.sections import (
@@ -76,8 +77,9 @@ HEADINGS: Final = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 ROLES: Final = frozenset({"banner", "complementary", "contentinfo", "navigation", "search"})
 #: Words in class and id of containers that are boilerplate on any site.
 WORDS: Final = frozenset({
-    "breadcrumb", "breadcrumbs", "cookie-banner", "cookie-consent", "menu", "nav", "navbar",
-    "navfooter", "navheader", "navigation", "related", "sidebar", "sphinxsidebar", "toc",
+    "breadcrumb", "breadcrumbs", "cookie-banner", "cookie-consent", "copyright-footer", "footer",
+    "menu", "nav", "navbar", "navfooter", "navheader", "navigation", "prev-next-area", "related",
+    "sidebar", "sphinxsidebar", "toc",
 })
 #: Text of links from a heading to itself.
 PERMALINKS: Final = frozenset({"#", "¶", "§", "\u200b", "\uf0c1", "🔗"})
@@ -148,6 +150,21 @@ def _moment(text: str) -> datetime | None:
     return None
 
 
+#: A container: its first token, its element, its class, its id, and whether it is not displayed.
+OpenedBox = tuple[int, str, str | None, str | None, bool]
+
+
+@dataclass(slots=True)
+class Told:
+    """What a page tells of itself: that it is an article, or that a generator wrote it."""
+
+    shared: bool = False  #: it is described for feeds or for those who share it
+    around: bool = False  #: a container has a word of ``class_words.AROUND``
+    definitions: bool = False  #: it has a ``<dl>``
+    permalinks: bool = False  #: a heading has a link to itself
+    generator: str = ""  #: content of ``<meta name=generator>``
+
+
 @dataclass(slots=True)
 class SeenMarkup:
     """The parts of a page's markup, before the choice of the text that counts.
@@ -165,6 +182,9 @@ class SeenMarkup:
     articles: list[Span] = field(default_factory=list)
     kept: list[Span] = field(default_factory=list)
     dropped: list[Span] = field(default_factory=list)
+    #: Containers in the order of their tags: an opened one, and for an end the token after it.
+    boxes: list[OpenedBox | int] = field(default_factory=list)
+    told: Told = field(default_factory=Told)
     #: By href, without a fragment that is a place in the page.
     references: dict[str, Reference] = field(default_factory=dict)
     cut: bool = False  #: whether there are more references than are kept
@@ -477,6 +497,7 @@ def _index(tokens: list[str], token: str, start: int) -> int:
         return len(tokens)
 
 
+_MAX_BOXES: Final = 50_000  #: containers; a page of more is no article
 MAX_ANCHOR: Final = 200  #: characters
 MAX_TOKENS: Final = 2_000_000  #: texts and breaks; later ones are dropped, links are not
 MAX_HEADINGS: Final = 50_000  #: later headings become plain text
@@ -487,6 +508,8 @@ _MAX_REFERENCES: Final = 2 * MAX_LINKS  # hrefs, of which some are duplicates or
 #: Attributes of an element; their names are in lower case.
 Attributes = Mapping[str, str]
 
+_HIDDEN: Final = re.compile(r"display\s*:\s*none", re.IGNORECASE)
+_FEED_TYPES: Final = frozenset({"application/atom+xml", "application/rss+xml"})
 _RELATIONS: Final = ("canonical", "next", "prev", "alternate")
 
 
@@ -510,17 +533,18 @@ class MarkupReader(Regions):
     """Target of lxml's parser, which calls it for each tag and text."""
 
     __slots__ = (
-        *("_album", "_anchor", "_heading", "_links", "_literals", "_routes", "_terms", "_words"),
-        "data",
+        *("_album", "_anchor", "_boxes", "_heading", "_links", "_literals", "_routes", "_terms"),
+        *("_words", "data"),
     )
 
-    def __init__(self, links: bool, routes: bool = False) -> None:
+    def __init__(self, links: bool, routes: bool = False, boxes: bool = False) -> None:
         super().__init__()
         self._links, self._routes = links, routes
         self.data = self._tokens.append  # called by the parser for each text
-        self._heading: tuple[int, int] | None = None  # its first token, and its level
+        self._heading: tuple[int, int, str] | None = None  # its first token, level and id
         self._anchor: _Anchor | None = None
         self._album = ParsedImages()
+        self._boxes: list[OpenedBox | int] | None = [] if boxes else None
         self._words: dict[str, bool] = {}
         self._literals: list[int] = []  # first tokens of open elements of inline code
         self._terms: list[tuple[int, str]] = []  # first token and id of each open ``<dt>``
@@ -536,10 +560,12 @@ class MarkupReader(Regions):
         seen.tokens = self._tokens[:MAX_TOKENS]
         if len(self._tokens) > MAX_TOKENS:
             seen.clip(MAX_TOKENS)
+        if self._boxes is not None and len(self._boxes) <= 2 * _MAX_BOXES:
+            seen.boxes = self._boxes
         self._tokens.clear()
         self._words.clear()
         self._anchor = None
-        del self._seen, self._album
+        del self._seen, self._album, self._boxes
         return seen
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -604,14 +630,31 @@ class MarkupReader(Regions):
             self._open_region(region)
 
     def _open_main(self, tag: str, attributes: Attributes) -> None:
+        self._open_box(tag, attributes)
         self._open_block(tag, attributes)
         self._open_content(Region.MAIN)
 
     def _open_article(self, tag: str, attributes: Attributes) -> None:
+        self._open_box(tag, attributes)
         self._open_block(tag, attributes)
         self._open_content(Region.ARTICLE)
 
+    def _open_box(self, tag: str, attributes: Attributes) -> None:
+        """Note where a container begins, if the page may be an article."""
+        if self._boxes is not None:
+            style = attributes.get("style")
+            hidden = style is not None and _HIDDEN.search(style) is not None
+            classes, name = attributes.get("class"), attributes.get("id")
+            self._boxes.append((len(self._tokens), tag, classes, name, hidden))
+
+    def _close_box(self) -> None:
+        self._tokens.append(BREAK)
+        if self._boxes is not None:
+            self._boxes.append(len(self._tokens))
+
     def _open_container(self, tag: str, attributes: Attributes) -> None:
+        if self._boxes is not None:
+            self._open_box(tag, attributes)
         self._open_block(tag, attributes)
         if attributes:
             classes = attributes.get("class")
@@ -621,6 +664,10 @@ class MarkupReader(Regions):
                 name = None  # generated from its heading, such as "Related"
             if (classes and self._is_boilerplate(classes)) or (name and self._is_boilerplate(name)):
                 self._open_region(Region.BOILERPLATE)
+
+    def _open_definitions(self, tag: str, attributes: Attributes) -> None:
+        self._seen.told.definitions = True
+        self._open_container(tag, attributes)
 
     def _open_table_or_list(self, tag: str, attributes: Attributes) -> None:
         self._open_container(tag, attributes)
@@ -633,6 +680,8 @@ class MarkupReader(Regions):
         known = self._words.get(words)
         if known is None:
             known = self._words[words] = not WORDS.isdisjoint(words.lower().split())
+            if not known and class_words_mean(words)[0]:
+                self._seen.told.around = True
         return known
 
     def _open_control(self, tag: str, attributes: Attributes) -> None:
@@ -657,13 +706,13 @@ class MarkupReader(Regions):
             return
         self._close_heading()
         self._open_block(tag, attributes)
-        self._heading = (len(self._tokens), HEADINGS[tag])
+        self._heading = (len(self._tokens), HEADINGS[tag], attributes.get("id", ""))
         if attributes:
             self._note_place(attributes)
 
     def _close_heading(self) -> None:
         if self._heading is not None and not self._muted:
-            start, level = self._heading
+            start, level, _ = self._heading
             if len(self._seen.headings) < MAX_HEADINGS:
                 self._seen.headings.append(Heading(start, len(self._tokens), level))
             self._heading = None
@@ -746,6 +795,8 @@ class MarkupReader(Regions):
         if href is None:
             return
         to_itself = href[:1] == "#" and not (self._routes and href[1:2] in ("/", "!"))
+        if to_itself and self._heading is not None and href[1:] == self._heading[2] != "":
+            self._seen.told.permalinks = True
         new = None if to_itself else self._refer(href, "hyperlink", attributes.get("rel", ""))
         target = "" if self._muted else span_target(href)
         if new is not None or target:
@@ -763,6 +814,7 @@ class MarkupReader(Regions):
                 anchor.reference.anchor = (text or anchor.alt)[:MAX_ANCHOR].rstrip()
             elif anchor.headerlink or text in PERMALINKS:
                 self._tokens[anchor.start :] = [""] * (len(self._tokens) - anchor.start)
+                self._seen.told.permalinks = True
                 return
         if anchor.target and anchor.start < len(self._tokens):
             self._note_span((anchor.start, -len(self._tokens), LINK, anchor.target, "", ""))
@@ -834,6 +886,8 @@ class MarkupReader(Regions):
         relations = rel.split()
         if href is None or "stylesheet" in relations:
             return
+        if "alternate" in relations and attributes.get("type", "").lower() in _FEED_TYPES:
+            self._share()
         for kind in _RELATIONS:
             if kind in relations:
                 self._refer(href, kind, rel, markup_line(attributes.get("title", ""))[:MAX_ANCHOR])
@@ -849,8 +903,18 @@ class MarkupReader(Regions):
             if key in attributes:
                 self._describe(attributes[key].lower(), content)
 
+    def _share(self) -> None:
+        """Note that the page may be an article; its boxes count from here on."""
+        self._seen.told.shared = True
+        if self._boxes is None:
+            self._boxes = []
+
     def _describe(self, name: str, content: str) -> None:
+        if name.startswith(("og:", "article:")):
+            self._share()
         match name:
+            case "generator":
+                self._seen.told.generator = self._seen.told.generator or content
             case "robots" | "smartcrawl":
                 noindex, nofollow = robots_meta_directives(content, time.time())
                 self._seen.noindex |= noindex
@@ -886,6 +950,7 @@ _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
     **dict.fromkeys(LAID_OUT, MarkupReader._open_laid_out),
     **dict.fromkeys(HEADINGS, MarkupReader._open_heading),
     **dict.fromkeys(CELLS, MarkupReader._open_cell),
+    "dl": MarkupReader._open_definitions,
     "main": MarkupReader._open_main,
     "article": MarkupReader._open_article,
     "thead": MarkupReader._open_head_rows,
@@ -906,13 +971,13 @@ _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
     "meta": MarkupReader._open_meta,
 }
 _END: Final[Mapping[str, Callable[[MarkupReader], None]]] = {
-    **dict.fromkeys(BLOCKS | CONTAINERS, MarkupReader._break),
-    **dict.fromkeys(ASIDES | EDGES | LAID_OUT, MarkupReader._break),
+    **dict.fromkeys(BLOCKS | ASIDES | LAID_OUT, MarkupReader._break),
+    **dict.fromkeys(CONTAINERS | EDGES, MarkupReader._close_box),
     **dict.fromkeys(HEADINGS, MarkupReader._close_heading),
     "td": MarkupReader._close_cell,
     "th": MarkupReader._close_head_cell,
-    "main": MarkupReader._break,
-    "article": MarkupReader._break,
+    "main": MarkupReader._close_box,
+    "article": MarkupReader._close_box,
     "thead": MarkupReader._close_head_rows,
     "tr": MarkupReader._close_row,
     **dict.fromkeys(LITERALS, MarkupReader._close_literal),
@@ -930,8 +995,16 @@ class SelectingReader(MarkupReader):
 
     __slots__ = ("_drops", "_only_kept")
 
-    def __init__(self, links: bool, routes: bool, only_kept: bool, drops: Picks | None) -> None:
-        super().__init__(links, routes)
+    def __init__(
+        self,
+        links: bool,
+        routes: bool,
+        only_kept: bool,
+        drops: Picks | None,
+        *,
+        boxes: bool = False,
+    ) -> None:
+        super().__init__(links, routes, boxes)
         self._only_kept = only_kept
         self._drops = drops
 
@@ -974,6 +1047,7 @@ def parse_markup(
     only_kept: bool = False,
     drops: Picks | None = None,
     routes: bool = False,
+    boxes: bool = False,
 ) -> SeenMarkup:
     """Parse ``markup`` (UTF-8) once and return its parts.
 
@@ -985,14 +1059,15 @@ def parse_markup(
     (extract.selection). ``only_kept``: whether some are marked to be kept, so that images elsewhere
     do not count. ``drops`` decides by the start tag which elements are dropped without a mark.
     ``routes``: whether links keep their hash routes.
+    ``boxes``: whether to note containers and links of a page that does not say what it is.
     """
     plain = not marked and drops is None
     try:
         return _seen(
             markup,
-            MarkupReader(links, routes)
+            MarkupReader(links, routes, boxes)
             if plain
-            else SelectingReader(links, routes, only_kept, drops),
+            else SelectingReader(links, routes, only_kept, drops, boxes=boxes),
         )
     except TooDeepError:
         seen = _seen(flattened_markup(markup), MarkupReader(links, routes))
