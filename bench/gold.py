@@ -97,8 +97,11 @@ def element_text(body: bytes, keep: str, drop: str = "") -> str:
 
 
 _INLINE: Final = frozenset(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark q s samp small "
-    "span strike strong sub sup time tt u var wbr".split()
+    re.split(
+        r"\s+",
+        "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark q s samp "
+        "small span strike strong sub sup time tt u var wbr",
+    )
 )
 
 

@@ -1,4 +1,4 @@
-"""The article of a page among what stands around it, told apart by prose, links and class words.
+"""The article of a page among what stands around it, known by prose, links and class words.
 
 Only for pages that look like articles: what generators of documentation write is read whole.
 """
@@ -83,16 +83,16 @@ def needs_boxes(seen: SeenMarkup) -> bool:
     Others need one that stands around an article. Code, definitions and tables are signs of
     documentation then.
     """
-    told = seen.told
-    if told.shared or not told.around or told.definitions or _is_generated(seen):
+    signs = seen.signs
+    if signs.shared or not signs.around or signs.definitions or _is_generated(seen):
         return False
     return all(block.kind == LIST for block in seen.blocks)
 
 
 def _is_generated(seen: SeenMarkup) -> bool:
     """Whether a generator of documentation wrote the page: headings have links to themselves."""
-    told = seen.told
-    return told.permalinks or bool(told.generator and _GENERATORS.search(told.generator))
+    signs = seen.signs
+    return signs.permalinks or bool(signs.generator and _GENERATORS.search(signs.generator))
 
 
 def _meaning(box: OpenedBox) -> tuple[bool, bool]:
@@ -159,6 +159,8 @@ class _Page:
             for block in self._blocks
             if block.size >= PARAGRAPH and 2 * self._links(block.start, block.end) < block.size
         )
+        if prose.total < ENOUGH:
+            return []
         spans = self._named(prose)
         prose = prose.without(spans)
         if prose.total < ENOUGH:

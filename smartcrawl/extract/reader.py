@@ -155,8 +155,8 @@ OpenedBox = tuple[int, str, str | None, str | None, bool]
 
 
 @dataclass(slots=True)
-class Told:
-    """What a page tells of itself: that it is an article, or that a generator wrote it."""
+class Signs:
+    """Signs that a page is an article, or that a generator of documentation wrote it."""
 
     shared: bool = False  #: it is described for feeds or for those who share it
     around: bool = False  #: a container has a word of ``class_words.AROUND``
@@ -184,7 +184,7 @@ class SeenMarkup:
     dropped: list[Span] = field(default_factory=list)
     #: Containers in the order of their tags: an opened one, and for an end the token after it.
     boxes: list[OpenedBox | int] = field(default_factory=list)
-    told: Told = field(default_factory=Told)
+    signs: Signs = field(default_factory=Signs)
     #: By href, without a fragment that is a place in the page.
     references: dict[str, Reference] = field(default_factory=dict)
     cut: bool = False  #: whether there are more references than are kept
@@ -666,7 +666,7 @@ class MarkupReader(Regions):
                 self._open_region(Region.BOILERPLATE)
 
     def _open_definitions(self, tag: str, attributes: Attributes) -> None:
-        self._seen.told.definitions = True
+        self._seen.signs.definitions = True
         self._open_container(tag, attributes)
 
     def _open_table_or_list(self, tag: str, attributes: Attributes) -> None:
@@ -681,7 +681,7 @@ class MarkupReader(Regions):
         if known is None:
             known = self._words[words] = not WORDS.isdisjoint(words.lower().split())
             if not known and class_words_mean(words)[0]:
-                self._seen.told.around = True
+                self._seen.signs.around = True
         return known
 
     def _open_control(self, tag: str, attributes: Attributes) -> None:
@@ -796,7 +796,7 @@ class MarkupReader(Regions):
             return
         to_itself = href[:1] == "#" and not (self._routes and href[1:2] in ("/", "!"))
         if to_itself and self._heading is not None and href[1:] == self._heading[2] != "":
-            self._seen.told.permalinks = True
+            self._seen.signs.permalinks = True
         new = None if to_itself else self._refer(href, "hyperlink", attributes.get("rel", ""))
         target = "" if self._muted else span_target(href)
         if new is not None or target:
@@ -814,7 +814,7 @@ class MarkupReader(Regions):
                 anchor.reference.anchor = (text or anchor.alt)[:MAX_ANCHOR].rstrip()
             elif anchor.headerlink or text in PERMALINKS:
                 self._tokens[anchor.start :] = [""] * (len(self._tokens) - anchor.start)
-                self._seen.told.permalinks = True
+                self._seen.signs.permalinks = True
                 return
         if anchor.target and anchor.start < len(self._tokens):
             self._note_span((anchor.start, -len(self._tokens), LINK, anchor.target, "", ""))
@@ -905,7 +905,7 @@ class MarkupReader(Regions):
 
     def _share(self) -> None:
         """Note that the page may be an article; its boxes count from here on."""
-        self._seen.told.shared = True
+        self._seen.signs.shared = True
         if self._boxes is None:
             self._boxes = []
 
@@ -914,7 +914,7 @@ class MarkupReader(Regions):
             self._share()
         match name:
             case "generator":
-                self._seen.told.generator = self._seen.told.generator or content
+                self._seen.signs.generator = self._seen.signs.generator or content
             case "robots" | "smartcrawl":
                 noindex, nofollow = robots_meta_directives(content, time.time())
                 self._seen.noindex |= noindex
