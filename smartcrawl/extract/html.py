@@ -47,6 +47,8 @@ __all__ = [
 
 MAX_TITLE: Final = 200  #: characters of a title taken from plain text
 _ENOUGH: Final = 200  #: characters of text that make ``<main>`` or ``<article>`` the text
+#: What MediaWiki puts into lines and headings for those who write; no other wiki has these classes.
+_WIKI_CONTROLS: Final = (".mw-editsection", ".mw-jump-link", ".mw-editsection-like")
 _READ_TWICE: Final = 1_048_576  #: characters of a page that may be an article and does not say so
 _SHARE: Final = 4  #: one part in so many of all text is enough, too
 
@@ -83,22 +85,11 @@ def parse_html(
     if not body:
         return Document(content_type=mime)
     charset, markup = decode_charset(body, content_type, markup=True)
-    drops = css_element_check(tuple(drop)) if drop and not keep else None
-    marks, only_kept = bool(keep or drop) and drops is None, False
-    if marks:
-        markup, only_kept = mark_css_selected(markup, keep, drop)
-    read = partial(
-        parse_markup,
-        markup.encode(),
-        links=links,
-        marked=marks,
-        only_kept=only_kept,
-        drops=drops,
-        routes=routes,
-    )
-    seen = read()
-    if needs_boxes(seen) and len(markup) <= _READ_TWICE:
-        seen = read(boxes=True)
+    read = partial(_parsed, markup, keep, links=links, routes=routes)
+    seen = read(drop)
+    boxes = needs_boxes(seen) and len(markup) <= _READ_TWICE
+    if boxes or seen.signs.wiki:
+        seen = read((*drop, *_WIKI_CONTROLS) if seen.signs.wiki else drop, boxes=boxes)
     base = document_base_url(url, seen.base)
     text = _main_text(seen, base if str(base) != str(page) else None)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
@@ -129,6 +120,31 @@ def _canonical(href: str | None, base: can_ada.URL, url: str, *, routes: bool) -
         return None
     found = join_url(base, href, routes=routes)
     return None if "#" in url and found == url.partition("#")[0] else found
+
+
+def _parsed(
+    markup: str,
+    keep: Sequence[str],
+    drop: Sequence[str],
+    *,
+    links: bool,
+    routes: bool,
+    boxes: bool = False,
+) -> SeenMarkup:
+    """Parse markup of which the operator selected parts (``parse_markup``)."""
+    drops = css_element_check(tuple(drop)) if drop and not keep else None
+    marks, only_kept = bool(keep or drop) and drops is None, False
+    if marks:
+        markup, only_kept = mark_css_selected(markup, keep, drop)
+    return parse_markup(
+        markup.encode(),
+        links=links,
+        marked=marks,
+        only_kept=only_kept,
+        drops=drops,
+        routes=routes,
+        boxes=boxes,
+    )
 
 
 def parse_plain_text(body: bytes, *, content_type: str, url: str) -> Document:

@@ -80,6 +80,8 @@ WORDS: Final = frozenset({
     "breadcrumb", "breadcrumbs", "cookie-banner", "cookie-consent", "copyright-footer", "footer",
     "menu", "nav", "navbar", "navfooter", "navheader", "navigation", "prev-next-area", "related",
     "sidebar", "sphinxsidebar", "toc",
+    # of MediaWiki: languages, menus, categories, the address in print
+    "catlinks", "mw-portlet-lang", "printfooter", "vector-dropdown",
 })
 #: Text of links from a heading to itself.
 PERMALINKS: Final = frozenset({"#", "¶", "§", "\u200b", "\uf0c1", "🔗"})
@@ -161,6 +163,7 @@ class Signs:
     shared: bool = False  #: it is described for feeds or for those who share it
     around: bool = False  #: a container has a word of ``class_words.AROUND``
     definitions: bool = False  #: it has a ``<dl>``
+    wiki: bool = False  #: MediaWiki wrote it
     permalinks: bool = False  #: a heading has a link to itself
     generator: str = ""  #: content of ``<meta name=generator>``
 
@@ -508,6 +511,7 @@ _MAX_REFERENCES: Final = 2 * MAX_LINKS  # hrefs, of which some are duplicates or
 #: Attributes of an element; their names are in lower case.
 Attributes = Mapping[str, str]
 
+_WIKI: Final = "mw-parser-output"  # class of the text of MediaWiki
 _HIDDEN: Final = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _FEED_TYPES: Final = frozenset({"application/atom+xml", "application/rss+xml"})
 _RELATIONS: Final = ("canonical", "next", "prev", "alternate")
@@ -682,6 +686,8 @@ class MarkupReader(Regions):
             known = self._words[words] = not WORDS.isdisjoint(words.lower().split())
             if not known and class_words_mean(words)[0]:
                 self._seen.signs.around = True
+            if _WIKI in words:
+                self._seen.signs.wiki = True
         return known
 
     def _open_control(self, tag: str, attributes: Attributes) -> None:

@@ -153,3 +153,38 @@ def test_boxes_that_never_end_break_nothing():
     assert words_of(page("</div></div>", ARTICLE, "<div class=share>" * 200, "Send it")) == [
         *("one", "two", "three"),
     ]
+
+
+WIKI = (
+    "<main class=mw-body><header><h1>Lamp</h1><div class='vector-dropdown mw-portlet-lang'>"
+    "<label>3 languages</label><ul><li><a href=/de>Deutsch</a></ul></div></header>"
+    "<a class=mw-jump-link href=#x>Jump to search</a><div class='mw-content-ltr mw-parser-output'>"
+    f"<p>{PROSE}</p><h2>History<span class=mw-editsection>[<a href=/edit>edit</a>]</span></h2>"
+    "<p>The first lamps burned oil.</div><div class=printfooter>Retrieved from here</div>"
+    "<div id=catlinks class=catlinks><a href=/c>Categories</a></div></main>"
+)
+
+
+@pytest.mark.parametrize("head", ["", SHARED, "<meta name=generator content='MediaWiki 1.44'>"])
+def test_of_a_wiki_the_text_without_languages_controls_and_categories_is_read(head: str):
+    document = parse_html(
+        page(WIKI, head=head).encode(), content_type="text/html", url="http://a.example/"
+    )
+
+    assert document.text.splitlines() == [
+        *("Lamp", PROSE.strip(), "History", "The first lamps burned oil."),
+    ]
+    addresses = [link.url.removeprefix("http://a.example/") for link in document.links]
+    assert addresses == ["de", "edit", "c"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "found"),
+    [
+        ({"drop": ["p"]}, ["Lamp", "History"]),
+        ({"drop": ["h2 + p"]}, ["Lamp", PROSE.strip(), "History"]),
+        ({"keep": ["h2"]}, ["History"]),
+    ],
+)
+def test_selectors_count_in_a_wiki_too(choice, found):
+    assert lines(page(WIKI, head=""), **choice) == found
