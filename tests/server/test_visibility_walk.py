@@ -22,7 +22,9 @@ from smartcrawl.server.mcp.tools import McpRefresher
 from smartcrawl.server.robots import RobotsAnswer, RobotsDownload
 from smartcrawl.server.stores import Stores
 from tests.choices import options
+from tests.index.meanings import desk_at
 from tests.registry.build import Desk
+from tests.registry.spare import Spare
 from tests.server.api_client import ORDER, application
 from tests.server.described import Described, Operation
 from tests.server.mcp.test_mcp_http import Web, call, program
@@ -119,13 +121,13 @@ def plant(desk: Desk, folder: Path) -> None:
     rows: list[tuple[str, tuple[object, ...]]] = [
         ("UPDATE source SET visibility = 'private' WHERE name = ?", (SOURCE,)),
         (
-            "INSERT INTO job (no, id, name, definition, created_at, declared, reasons)"
-            " VALUES (1, ?, ?, '{\"schedule\": {}}', 5, TRUE, '[\"quillwort\"]')",
+            "INSERT INTO job (id, name, definition, created_at, declared, reasons)"
+            " VALUES (?, ?, '{\"schedule\": {}}', 5, TRUE, '[\"quillwort\"]')",
             (JOB, SOURCE),
         ),
         (
             "INSERT INTO job_run (id, job, due_at, fired_at, state, run, reasons)"
-            " VALUES (?, 1, 5, 5, 'ended', 2, '[\"quillwort\"]')",
+            " SELECT ?, no, 5, 5, 'ended', 2, '[\"quillwort\"]' FROM job",
             (RUN,),
         ),
         (
@@ -152,15 +154,18 @@ def plant(desk: Desk, folder: Path) -> None:
 class Served:
     """A registry, and its two servers."""
 
-    def __init__(self, folder: Path, *, private: bool) -> None:
+    def __init__(self, folder: Path, url: str, *, private: bool) -> None:
+        """``url``: of a registry in PostgreSQL; "": in SQLite."""
         folder.mkdir()
         declare(folder, private=private)
         self.folder = folder
-        self.desk = Desk(folder / "registry.db")
+        place: Path | str = url or folder / "registry.db"
+        self.desk = desk_at(url) if url else Desk(folder / "registry.db")
         self.keys = fill(self.desk, folder, private=private)
         unlimited = {"jobs_limit": 10**9, "data_limit": 10**9, "monitoring_limit": 10**9}
-        self.app = application(folder, clock=lambda: float(NOW), **unlimited)
-        self.stores = Stores(folder / "registry.db", only_reading=True)
+        run = {"registry": place}
+        self.app = application(folder, clock=lambda: float(NOW), run=run, **unlimited)
+        self.stores = Stores(place, only_reading=True)
 
     def headers(self, scope: str | None) -> dict[str, str]:
         return {} if scope is None else {"Authorization": f"Bearer {self.keys[scope]}"}
@@ -204,18 +209,29 @@ def planted(what: object) -> set[str]:
     return set(PLANTED.findall(str(what).lower()))
 
 
-@pytest.fixture
-def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Served, Served]]:
+@pytest.fixture(params=["sqlite", "postgres"])
+def servers(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Served, Served]]:
     """A server with the private source, and one without."""
 
     async def answer(self: RobotsDownload, host: str) -> RobotsAnswer:
         return RobotsAnswer("", reason="no host is asked")
 
     monkeypatch.setattr(RobotsDownload, "answer", answer)
-    made = Served(tmp_path / "with", private=True), Served(tmp_path / "without", private=False)
+    urls = ["", ""]
+    if request.param == "postgres":
+        spare: Spare = request.getfixturevalue("spare_registries")
+        urls = [spare.take(), spare.take()]
+    made = (
+        Served(tmp_path / "with", urls[0], private=True),
+        Served(tmp_path / "without", urls[1], private=False),
+    )
     yield made
-    for one in made:
+    for one, url in zip(made, urls, strict=True):
         one.close()
+        if url:
+            spare.put_back(url)
 
 
 def requests_of(operation: Operation) -> Iterator[tuple[str, str, dict[str, Any]]]:
