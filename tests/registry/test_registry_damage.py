@@ -382,6 +382,24 @@ def test_only_the_index_of_words_is_made_anew(shelf: Shelf, capsys):
     assert shelf.run("audit") == 0
 
 
+@pytest.mark.parametrize(
+    ("lost", "visibility"),
+    [
+        (("DELETE FROM source",), "public"),
+        (("INSERT INTO login (source) VALUES ('docs')", "DELETE FROM source"), "private"),
+    ],
+    ids=["public", "login"],
+)
+def test_a_source_whose_row_is_lost_is_private_where_one_had_a_login(
+    shelf: Shelf, lost: tuple[str, ...], visibility: str, capsys
+):
+    edited(shelf, *lost)
+    salvaged(shelf, capsys)
+
+    found = shelf.rows("SELECT name, visibility FROM source WHERE name LIKE 'salvaged-%'")
+    assert {one for _, one in found} == {visibility}
+
+
 @pytest.mark.long(but=4)
 @pytest.mark.parametrize(
     "table",
