@@ -70,7 +70,10 @@ def test_a_refused_login_waits_longer_each_time(refusals, hours):
 
 def test_a_session_may_end_once():
     assert MOST_ENDS == 2
-    assert KINDS_OF_LOGIN == ("form", "cookie", "basic", "bearer", "header", "digest")
+    assert KINDS_OF_LOGIN == (
+        "form", "cookie", "basic", "bearer", "header", "digest", "client_certificate",
+        "oauth2_client",
+    )  # fmt: skip
     assert list(Proof) == ["held", "ended", "unknown"]
 
 
