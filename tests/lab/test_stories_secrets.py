@@ -3,12 +3,16 @@
 import base64
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from smartcrawl.registry.connection import transaction
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.server.keys import Scope, make_api_key
 from smartcrawl.server.stores import Stores
 from tests.guarded_site import PASSWORD, PROOF, USER, Guard, pages
 from tests.lab.lab import Lab
@@ -146,6 +150,13 @@ def test_no_secret_is_in_any_output(lab: Lab, guard: GuardedLabSite):
     } == {}
 
 
+def admin(lab: Lab) -> str:
+    """A key that reads every source: sources with a login are private."""
+    opened = closing(registry_database(lab.crawl.registry).open())
+    with opened as connection, transaction(connection):
+        return make_api_key(connection, "tests", Scope.ADMIN, 0)[0]
+
+
 @pytest.mark.sqlite
 def test_no_secret_is_in_the_api_or_in_mcp(lab: Lab, guard: GuardedLabSite):
     for kind, (_, what) in KINDS.items():
@@ -155,7 +166,7 @@ def test_no_secret_is_in_the_api_or_in_mcp(lab: Lab, guard: GuardedLabSite):
         lab.run(source=kind, expect=3)
     folder = lab.crawl.folder
     app = application(folder, run={"registry": lab.crawl.registry})
-    described = Described(app)
+    described, headers = Described(app), {"Authorization": f"Bearer {admin(lab)}"}
     name = sha256(lab.site.url("/p1").encode()).hexdigest()
     given = GIVEN | {"domain": lab.site.host, "url_hash": name}
     asked = [
@@ -164,7 +175,7 @@ def test_no_secret_is_in_the_api_or_in_mcp(lab: Lab, guard: GuardedLabSite):
         if operation.method == "GET"
     ]
     wrong = [("GET", f"{path.partition('?')[0]}/no-such?q=%00") for _, path in asked]
-    answers = ask_all(app, asked + wrong)
+    answers = ask_all(app, [(*one, {"headers": headers}) for one in asked + wrong])
     assert [found_in(answer.text + str(answer.headers)) for answer in answers] == [[]] * len(
         answers
     )
@@ -175,13 +186,13 @@ def test_no_secret_is_in_the_api_or_in_mcp(lab: Lab, guard: GuardedLabSite):
     stores = Stores(lab.crawl.registry, only_reading=True)
     try:
         listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        tools = result_of(Web(stores, folder).send(listing))["tools"]
+        tools = result_of(Web(stores, folder).send(listing, headers))["tools"]
         bodies = []
         for tool in tools:
             names = tool["inputSchema"].get("properties", {})
             given = {name: GIVEN[name] for name in names if name in GIVEN}
             bodies.append(call(tool["name"], **given))
-        answers = Web(stores, folder).send_all(bodies)
+        answers = Web(stores, folder).send_all(bodies, headers)
     finally:
         stores.close()
     assert [found_in(answer.text) for answer in answers] == [[]] * len(tools)

@@ -4,6 +4,7 @@ import pytest
 
 from smartcrawl.rules.visibility import (
     EVERYTHING,
+    VISIBILITIES,
     Reader,
     Visibility,
     source_visibility,
@@ -28,6 +29,10 @@ def test_the_manual_has_every_case():
     assert len({row[:3] for row in map(tuple, ROWS)}) == 3 * 3 * 2
 
 
+def test_the_words_of_files_and_of_the_registry_stay():
+    assert VISIBILITIES == (PUBLIC, PRIVATE) == ("public", "private")
+
+
 @pytest.mark.parametrize(
     ("reader", "reads"),
     [
@@ -50,6 +55,7 @@ def test_a_reader_reads_the_public_sources_or_those_of_his_key(reader, reads):
     ("reader", "private", "every"),
     [
         (EVERYTHING, ["wiki"], True),
+        (Reader(sees_all=True, told={"docs": PRIVATE}), [], True),
         (Reader(), [], True),
         (Reader(), ["wiki"], False),
         (Reader(sources=frozenset({"docs"})), [], False),
