@@ -245,6 +245,7 @@ _LOGOUT_ADDRESSES: Final = frozenset(
         "afmelden", "loggaut", "wyloguj", "odhlasit",
     }
 )  # fmt: skip
+_LOGOUT_HINT: Final = re.compile("|".join(sorted(_LOGOUT_ADDRESSES)))
 _LOGOUT_WORDS: Final = frozenset(
     {
         "log out", "logout", "log-out", "log off", "logoff", "sign out", "signout", "sign-out",
@@ -332,6 +333,8 @@ def is_logout_address(url: str) -> bool:
     >>> is_logout_address("https://a.example/docs/how-to-log-out")
     False
     """
+    if "%" not in url and not _LOGOUT_HINT.search(_bare(url)):
+        return False
     parts = urlsplit(url)
     words = [word for part in parts.path.split("/") for word in re.split(r"[.:;]", part)]
     for name, value in parse_qsl(parts.query, keep_blank_values=True):

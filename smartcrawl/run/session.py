@@ -99,6 +99,7 @@ class LoginSession:
         assert source.auth is not None, "it has a login"
         self._auth, self._secrets, self._rows = source.auth, secrets, rows
         self._origins = frozenset(source.login_origins)
+        self._beginnings = tuple(f"{origin}/" for origin in self._origins)  #: of most addresses
         self._seeds = [seed for seed in source.seeds if url_origin(seed) in self._origins]
         self._name = source.name
         self._logouts = [re2.compile(pattern) for pattern in self._auth.logout_patterns]
@@ -130,7 +131,7 @@ class LoginSession:
 
     def concerns(self, url: str) -> bool:
         """Whether an address gets the credentials."""
-        return url_origin(url) in self._origins
+        return url.startswith(self._beginnings) or url_origin(url) in self._origins
 
     def logs_out(self, url: str) -> bool:
         """Whether a request for an address would end the session."""
@@ -214,9 +215,11 @@ class LoginSession:
 
     def _shows(self, answer: Answer) -> bool | None:
         """Whether an answer shows the proof; None: it cannot, or the login has none."""
-        selector, headers = self._auth.logged_in, AnswerHeaders(answer.headers)
-        kind = headers.get(b"content-type") or ""
-        if selector is None or not is_login_page_body(answer.body, kind, answer.url):
+        selector = self._auth.logged_in
+        if selector is None or not answer.body:
+            return None
+        kind = AnswerHeaders(answer.headers).get(b"content-type") or ""
+        if not is_login_page_body(answer.body, kind, answer.url):
             return None
         return shows_login_proof(answer.body, kind, selector)
 
