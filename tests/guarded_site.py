@@ -42,6 +42,7 @@ class Guard:
     same_etag = False
     public: frozenset[str] = frozenset({"/robots.txt"})
     without_proof: frozenset[str] = frozenset()
+    lands = "/"  #: where a login that succeeds leads
     elsewhere = "http://elsewhere.example/in"
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -134,7 +135,9 @@ class Guard:
         self.logins += 1
         name = f"s{next(self._numbers)}"
         self.sessions[name] = self.lasts
-        return Page(redirect="/", status=302, headers={"Set-Cookie": f"session={name}; Path=/"})
+        return Page(
+            redirect=self.lands, status=302, headers={"Set-Cookie": f"session={name}; Path=/"}
+        )
 
     def _instead(self, path: str, page: Page | None) -> Page:
         form = html("Sign in").replace("</main>", FORM.format(token="t"))

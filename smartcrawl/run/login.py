@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from smartcrawl.model.secrets import Secret
 from smartcrawl.registry.runs.logins import LoginRows
+from smartcrawl.registry.site_parts import has_stored_pages
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.site import SiteSource
 
@@ -42,7 +43,8 @@ def prepare_run_login(run: Run, secrets: Mapping[str, Secret]) -> None:
     auth, identity = source.auth, None
     if auth is not None:
         identity = auth.identity(secrets, source.login_origins)
-    if not opened.joined and rows.identify(identity):
+    changed = not opened.joined and rows.identify(identity)
+    if changed and has_stored_pages(registry.connection, source.name):
         logger.info("%s: another reader asks now, so all pages are downloaded whole", source.name)
     if auth is None:
         return

@@ -12,7 +12,7 @@ import pytest
 
 from tests.crawls.commands import Crawl
 from tests.crawls.crew import Crew
-from tests.guarded_site import PASSWORD, PROOF, USER, GuardedSite, pages
+from tests.guarded_site import PASSWORD, PROOF, USER, WALLS, GuardedSite, Wall, pages
 from tests.servers import nginx
 from tests.site_server import Page, Site, html
 
@@ -178,8 +178,11 @@ def test_the_page_of_the_manual_logs_in(crawl: Crawl, guard: GuardedSite):
 
 
 @pytest.mark.long
-def test_workers_log_in_each_and_try_a_wrong_password_once_together(crew: Crew):
+@pytest.mark.parametrize("wall", WALLS)
+def test_workers_log_in_each_and_try_a_wrong_password_once_together(crew: Crew, wall: Wall):
+    """A refusal, a first crawl, a refresh, and a session that ends in the middle of one."""
     site = GuardedSite()
+    site.wall = wall
     site.pages |= pages()
     with site:
         crew.crawl.environment |= {"DOCS_USER": USER, "DOCS_PASSWORD": PASSWORD}
@@ -191,7 +194,10 @@ def test_workers_log_in_each_and_try_a_wrong_password_once_together(crew: Crew):
         crew.end(*crew.begin(None, 2))
         assert words(crew.crawl) == {"new"}
         assert site.logins in (1, 2), "a worker that comes late may have no page left"
+        crew.end(*crew.begin(None, 2))
+        assert words(crew.crawl) == {"unchanged"}
         site.lasts = 8
+        site.sessions.clear()
         crew.end(*crew.begin(None, 2), statuses=(0, 3))
         assert words(crew.crawl) <= {"unchanged", "skipped", "orphaned"}
 

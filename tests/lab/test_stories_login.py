@@ -142,7 +142,7 @@ def test_a_session_that_ends_deletes_and_changes_nothing(
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize("lasts", range(1, 26))
-@pytest.mark.parametrize("wall", ["302", "teaser"])
+@pytest.mark.parametrize("wall", WALLS)
 def test_a_session_that_ends_in_the_first_run_indexes_no_wall(
     lab: Lab, guard: GuardedLabSite, wall: Wall, lasts: int
 ):
@@ -152,6 +152,45 @@ def test_a_session_that_ends_in_the_first_run_indexes_no_wall(
     assert titles <= {"Home", "Page"}
     assert words(lab) <= {"new", "skipped"}
     assert ran.status == 3 or (ran.status, stored(lab)) == (0, 21)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("wall", WALLS)
+def test_each_wall_over_four_runs(lab: Lab, guard: GuardedLabSite, wall: Wall):
+    """A first crawl, a refresh, a session that ends in the middle, a login that is refused."""
+    guard.wall = wall
+    lab.run()
+    assert (words(lab), stored(lab)) == ({"new"}, 21)
+    lab.after(days=1)
+    ran = lab.run()
+    assert (words(lab), ran.not_modified) == ({"unchanged"}, 21)
+    lab.after(days=1)
+    guard.lasts = 9
+    ran = lab.run(expect=3)
+    assert ran.reasons[0] == "login: ended twice"
+    assert words(lab) <= {"unchanged", "skipped"}
+    lab.after(days=1)
+    guard.lasts, guard.password = 10**9, "another"
+    ran = lab.run(expect=3)
+    assert ran.reasons[0].startswith("login: ")
+    assert (stored(lab), aged(lab), lab.hits("dear")) == (21, 0, [])
+    assert len(lab.hits("treasure")) == 20
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("lands", ["http://site.example/", "https://elsewhere.example/"])
+def test_a_login_that_leads_elsewhere_or_to_http_ends_there(
+    lab: Lab, guard: GuardedLabSite, lands: str
+):
+    guard._scheme, guard.lands = "https", lands
+    declare(lab)
+    ran = lab.run(expect=3)
+    place = lands.rstrip("/")
+    login = "https://site.example/login"
+    assert ran.reasons[0] == f"login: {login} redirects to {place}, none of its origins"
+    assert [(r.method, r.path) for r in lab.log] == [
+        ("GET", "/robots.txt"), ("GET", "/login"), ("POST", "/login"),
+    ]  # fmt: skip
 
 
 def test_a_session_that_ended_twice_ends_the_run(lab: Lab, guard: GuardedLabSite):
@@ -257,7 +296,8 @@ def test_validators_of_others_are_not_sent(lab: Lab, guard: GuardedLabSite):
 def test_another_user_gets_whole_pages(
     lab: Lab, guard: GuardedLabSite, monkeypatch: pytest.MonkeyPatch
 ):
-    lab.run()
+    lab.settings["LOG_LEVEL"] = "INFO"
+    assert "another reader" not in lab.run().err, "there was none before"
     lab.after(days=1)
     monkeypatch.setenv("DOCS_PASSWORD", "new")
     guard.password = "new"
@@ -268,7 +308,7 @@ def test_another_user_gets_whole_pages(
     )
     guard.basic = True
     lab.after(days=1)
-    lab.run()
+    assert "docs: another reader asks now" in lab.run().err
     assert lab.conditional("/p1") == [False]
 
 
