@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.model.documents import Chunk, Document
 from smartcrawl.model.library import LibraryFile
+from smartcrawl.model.rendered import NewRendering, StoredRendering
 from smartcrawl.model.urls import is_signed_url
 from smartcrawl.rules.cookies import Cookie
 from smartcrawl.rules.model import (
@@ -149,6 +150,7 @@ class Page:
     plan: PagePlan = field(default_factory=PagePlan)
     raw: bytes | None = None  #: packed raw links, loaded if another scope filtered ``targets``
     text_hash: bytes | None = None  #: hash of the stored text, loaded if the body has changed
+    rendering: StoredRendering | None = None  #: what it was made of, of a source that is rendered
 
     @property
     def lacks_signature(self) -> bool:
@@ -323,6 +325,9 @@ class VisitAttempt:
     login: int = 0
     login_until: float = inf  #: Unix seconds until which the credentials of its requests hold
     shows_login: bool | None = None  #: whether the last answer shows the proof; None: it cannot
+    rendering: NewRendering | None = None  #: what its last answer was made of by a browser
+    confirmed: bool = False  #: whether the data of the page was found to be as it was
+    waits: bool = False  #: whether the page is left to a later run (RENDER_PER_RUN)
 
     def begins(self, spelling: str) -> None:
         """Begin with another spelling of the address."""

@@ -24,6 +24,8 @@ _COUNTED: Final = (
     "unreachable",
     "requests",
     "conditional_requests",
+    "data_requests",
+    "renderings",
     "not_modified",
     "bytes_downloaded",
     "bytes_saved",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from smartcrawl.model.pages import Page, PageState, Visit
+from smartcrawl.model.rendered import NewRendering
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.record import SILENT, RecordWriter
@@ -143,6 +144,8 @@ class VisitWriter:
         self._claim = claim
         self._unless = unless
         self._judgement = judgement
+        #: Pages that were rendered: number, hash of the body, what they are made of.
+        self.rendered: list[tuple[int, bytes, NewRendering]] = []
         self.records = RecordWriter(
             connection, sink, run=run, source=source, trackers=judgement.trackers
         )
@@ -166,11 +169,20 @@ class VisitWriter:
             names = {"no": page.no, "generation": page.state.generation}
             self._connection.execute(_PROCESSED, names)
         self.records.write(visit, now, changed)
+        self._note_rendering(visit)
         if visit.extracted_again and visit.snapshot_error is not None:
             self._lose_snapshot(visit, now)
         if visit.collapse is not None:
             collapsed.store_collapsed_row(self._connection, self._run, page.no, visit.collapse)
         return True
+
+    def _note_rendering(self, visit: Visit) -> None:
+        """Keep what a stored page was made of, if a browser showed it."""
+        made = None if visit.attempt is None else visit.attempt.rendering
+        body_hash = visit.parsed.body_hash
+        stored = visit.action not in (Action.NOTE, Action.HOLD)
+        if made is not None and stored and body_hash is not None and made.url == visit.url:
+            self.rendered.append((visit.page.no, body_hash, made))
 
     def _after(self, visit: Visit, before: Counts, now: int) -> _After:
         page, action, outcome = visit.page, visit.action, visit.outcome

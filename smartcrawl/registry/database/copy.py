@@ -46,6 +46,8 @@ TABLES: Final[Mapping[str, str]] = {
     "former_text": _OF_RECORDS,
     "spelling": _OF_RECORDS,
     "item": _OF_RECORDS,
+    "data_request": _OF_SOURCE,
+    "page_data": _OF_RECORDS,
     "candidate": _OF_SOURCE,
     "evidence": _OF_SOURCE,
 }

@@ -45,7 +45,7 @@ _JSON: Final = (
     ("run", "reasons"), ("run", "counts"), ("run", "notes"), ("run", "cut"),
     ("candidate", "detail"), ("evidence", "detail"), ("evidence", "restore"),
     ("not_found", "profile"), ("collapse", "answer"), ("spelling", "urls"),
-    ("spelling", "tried"),
+    ("spelling", "tried"), ("data_request", "headers"), ("data_request", "noise"),
 )  # fmt: skip
 _SCHEMA: Final = """
 SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'

@@ -41,6 +41,7 @@ _FORGET = (
     "DELETE FROM spelling WHERE no IN carray(?)",
     "DELETE FROM candidate WHERE no IN carray(?)",
     "DELETE FROM former_text WHERE no IN carray(?)",
+    "DELETE FROM page_data WHERE no IN carray(?)",
     "DELETE FROM seed WHERE no IN carray(?)",
     "DELETE FROM event WHERE record IN carray(?)",
     "DELETE FROM change WHERE record IN carray(?)",
@@ -121,6 +122,7 @@ _OF_RUNS: Final = tuple(
 _OF_SOURCE: Final = (
     "DELETE FROM candidate WHERE source = ?",
     "DELETE FROM evidence WHERE source = ?",
+    "DELETE FROM data_request WHERE source = ?",
     "DELETE FROM run WHERE source = ?",
     "DELETE FROM source WHERE no = ?",
 )
