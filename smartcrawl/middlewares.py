@@ -404,7 +404,7 @@ class AddressMiddleware:
 
 
 class RenderMiddleware:
-    """Replace the document of a page by what a browser shows of it, where its source says so."""
+    """Confirm a page by its data, or replace its document by what a browser shows of it."""
 
     def __init__(self, renderer: PageRenderer) -> None:
         self._renderer = renderer
@@ -421,8 +421,10 @@ class RenderMiddleware:
         crawler.signals.connect(renderer.close, signal=signals.spider_closed)
         return cls(renderer)
 
-    async def process_response(self, request: Request, response: Response) -> Response:
-        """Return the rendered page, or the answer as it is, with the hash route of its page.
+    async def process_response(self, request: Request, response: Response) -> Response | Request:
+        """Return the page by its data, the rendered page, or the answer as it is, with its route.
+
+        A document that is needed and was confirmed only is requested once more.
 
         Raises:
             RenderingError: the page could not be rendered.
@@ -431,4 +433,4 @@ class RenderMiddleware:
             response = response.replace(url=request.url)
         if not self._renderer.concerns(request, response):
             return response
-        return await self._renderer.rendered(request, response)
+        return await self._renderer.taken(request, response)

@@ -156,6 +156,11 @@ def _print_counts(output: Output, result: RunResult, ways: set[bool]) -> None:
         f" conditional, {result.not_modified:,} answered 304;"
         f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
     )
+    if result.data_requests or result.renderings:
+        output.say(
+            f"{report_noun(result.renderings, 'rendering')};"
+            f" {report_noun(result.data_requests, 'request')} more, for data of rendered pages"
+        )
 
 
 def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -> None:

@@ -103,6 +103,7 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
     if one["textLength"] == 0:
         _line(output, "text", "none, so a search cannot find the page by its text")
     _line(output, "counts", _counts(record, one["standing"]))
+    _line(output, "data", one["request"]["confirmedBy"])
     _line(output, "request", _request_text(one["request"]))
     _spellings(output, one["spellings"])
     for place, text in enumerate(one["request"]["distrusted"]):
@@ -184,6 +185,9 @@ def _counts(record: dict[str, Any], standing: str) -> str | None:
 def _request_text(request: dict[str, Any]) -> str:
     if not request["conditional"]:
         return f"without validators: {request['why']}"
+    if request["dataRequests"]:
+        count = report_noun(request["dataRequests"], "data request")
+        return f"{count}, with validators where they have some; rendered where an answer differs"
     if not request["headers"]:
         return "none, unless its validator or size in the listing changed"
     return "with " + ", ".join(f"{name}: {value}" for name, value in request["headers"].items())

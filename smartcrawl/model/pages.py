@@ -328,6 +328,7 @@ class VisitAttempt:
     rendering: NewRendering | None = None  #: what its last answer was made of by a browser
     confirmed: bool = False  #: whether the data of the page was found to be as it was
     waits: bool = False  #: whether the page is left to a later run (RENDER_PER_RUN)
+    lacks_data: bool = False  #: whether its own data is not found, though its document is there
 
     def begins(self, spelling: str) -> None:
         """Begin with another spelling of the address."""

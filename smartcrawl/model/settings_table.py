@@ -181,6 +181,8 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
         Setting("RENDER_BROWSER", "", "program", "path or name of a Chromium; empty: on the PATH"),
         Whole("RENDER_PAGES", 2, "pages", "pages rendered at the same time, at most", least=1,
             most=32),
+        Whole("RENDER_PER_RUN", 10_000, "pages",
+            "pages rendered because data changed that several share; 0: all"),
         Whole("RENDER_MEMORY_MB", 1_024, "MiB", "MiB of the process of a page", least=256),
         Choice("RENDER_SANDBOX", "on", "on, off",
             "on: Chromium confines the processes of pages itself; off"),

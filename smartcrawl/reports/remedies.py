@@ -21,8 +21,9 @@ REMEDIES = {
     "pin_failed": "it was added by hand; to drop it: {program} forget URL",
     "login": "no page was changed or removed for it; check the table [sources.NAME.auth] and its "
     "secrets, then crawl again (docs/howto/login.md)",
-    "render": "its pages stay as they are and pending; install a Chromium: script/setup browser, or"
-    " name one in RENDER_BROWSER (docs/howto/javascript.md)",
+    "render": "those pages stay as they are; without a browser, install one: script/setup browser,"
+    " or name it in RENDER_BROWSER (docs/howto/javascript.md); pages that wait are rendered by the"
+    " next runs, more of them with a higher RENDER_PER_RUN",
     "data": "pages without their data are not stored, and stored ones stay; see data_hosts and the"
     " robots.txt of that host (docs/howto/javascript.md)",
     "wall": "a login form came instead of pages; stored pages stay, and this run does not count "

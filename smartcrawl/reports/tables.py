@@ -57,7 +57,8 @@ _FORMULA: Final = re.compile(r"\A(?=[=+\-@\t\r\n])|(?<=[;\t\r\n])(?=[=+\-@])")
 _RUNS = """
 SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at, r.requests,
        r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
-       r.removed, r.withheld, r.notes, r.due, r.reextracted, r.embedded, r.owed,
+       r.removed, r.withheld, r.notes, r.due, r.reextracted, r.embedded, r.owed, r.data_requests,
+       r.renderings,
        (SELECT count(*) FROM evidence e WHERE e.run = r.no AND e.undone IS NOT NULL)
   FROM run r JOIN source o ON o.no = r.source
  WHERE (:every OR o.name IN carray(:sources)) AND (:any OR r.no = :run)
@@ -80,8 +81,8 @@ RECORD_KEYS = (
 RUN_KEYS = (
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
     "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
-    "notes", "due", "reextracted", "embedded", "owed", *(word.word for word in Word),
-    "restored",
+    "notes", "due", "reextracted", "embedded", "owed", "dataRequests", "renderings",
+    *(word.word for word in Word), "restored",
 )  # fmt: skip
 
 

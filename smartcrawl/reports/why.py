@@ -25,6 +25,7 @@ from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_links, unpack_stored_numbers
 from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, verified_orphan_rows
 from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows, known_request_url
+from smartcrawl.registry.rendered import count_page_needs
 from smartcrawl.registry.runs.runs import last_run_row
 from smartcrawl.registry.spellings import stored_spelling_story
 from smartcrawl.reports.stored_robots import RobotsOfSources
@@ -47,6 +48,7 @@ from smartcrawl.reports.today import (
     reported_sources_today,
 )
 from smartcrawl.reports.vectors import reported_store_files_of_page, reported_vectors_of_page
+from smartcrawl.rules.data_requests import confirmed_by
 from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
 from smartcrawl.rules.http import (
@@ -570,6 +572,9 @@ class Stories:
         modified = record["lastModifiedReceived"] if believed & 2 else None
         if why is None and by_http:  # stored by a version that believed them
             why = reason_against_http_validators(etag, modified)
+        by_data = count_page_needs(self._connection, entry.no) if by_http else 0
+        if by_data and not (etag or modified):
+            why = None
         headers = http_conditional_headers(
             etag, modified, trusted=why is None and by_http, respelled=trust.respells
         )
@@ -578,6 +583,8 @@ class Stories:
             "conditional": why is None,
             "why": why,
             "headers": dict(headers),
+            "dataRequests": by_data,
+            "confirmedBy": confirmed_by(by_data) if by_data and entry.http_status == 304 else None,
             "distrusted": trust.distrust_reasons(),
         }
 

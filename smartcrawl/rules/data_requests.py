@@ -29,6 +29,7 @@ MOST_JSON: Final = 256 * 1024  #: bytes; of a longer answer no paths are known
 MOST_PATHS: Final = 500
 _LEAF: Final = 8  #: bytes of the digest of a path, and of its values
 ENOUGH: Final = 2  #: renderings with one text that show a path to be noise
+SIGNAL: Final = -1_000_000  #: in the place of their number, where a path changed a text once
 _REFUSED: Final = frozenset({401, 403, 407, 408, 425, 429})
 _ABSENT: Final = frozenset({404, 410})
 #: Headers of a request that its repetition has, too.
@@ -204,6 +205,15 @@ def is_noise(changed: frozenset[str] | None, times: Mapping[str, int]) -> bool:
     return changed is not None and all(times.get(path, 0) >= ENOUGH for path in changed)
 
 
+def joined_times(one: int, other: int) -> int:
+    """Return how often a path was seen to be noise, by what two requests know.
+
+    >>> joined_times(1, 2), joined_times(SIGNAL, 2), joined_times(0, SIGNAL) == SIGNAL
+    (2, -1000000, True)
+    """
+    return min(one, other) if min(one, other) < 0 else max(one, other)
+
+
 class DataState(StrEnum):
     """What became of the data of a page, the gravest last."""
 
@@ -211,6 +221,15 @@ class DataState(StrEnum):
     CHANGED = auto()  #: the page is to be rendered
     GONE = auto()  #: its own data is not found
     MISSING = auto()  #: the stored page stays
+
+
+class Way(StrEnum):
+    """How the visit of a page goes on."""
+
+    CONFIRMED = auto()  #: as if a 304 had confirmed it
+    SHOWN = auto()  #: with the markup of the browser
+    NOT_FOUND = auto()
+    AGAIN = auto()  #: its document is needed, and is to be asked without a condition
 
 
 class DataAnswer(NamedTuple):

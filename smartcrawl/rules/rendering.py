@@ -103,6 +103,12 @@ class DataRequest(NamedTuple):
     status: int | None  #: None: it had no answer
     refused: str  #: why, or an empty string
     is_own: bool  #: whether it is of the page's site or of ``data_hosts``
+    url: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why its answer is missing."""
+        return self.refused or (f"HTTP {self.status}" if self.status else "no answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +154,45 @@ def request_template(url: str) -> str:
     return _LONG_NUMBER.sub("N", place) + mark + _NUMBER.sub("N", query)
 
 
-def missing_data(requests: Iterable[DataRequest], *, words: int) -> str:
-    """Return which of the data of a page is missing, as a reason; an empty string: none.
+def missing_requests(requests: Iterable[DataRequest], *, words: int) -> list[DataRequest]:
+    """Return which of the data of a page is missing.
 
     Requests of its own site and of ``data_hosts`` count that had no answer, or a passing error.
     Where the page has fewer than ``FEW_WORDS`` words without them, so do all others, and those
     that the rules refused: then it shows nothing.
     """
     shows = words >= FEW_WORDS
-    found = Counter(
-        (each.host, each.refused or (f"HTTP {each.status}" if each.status else "no answer"))
+    return [
+        each
         for each in requests
         if _is_missing(each) and not (shows and (not each.is_own or each.refused in BY_RULE))
-    )
-    if not found:
-        return ""
+    ]
+
+
+def missing_in_words(missing: Iterable[DataRequest]) -> str:
+    """Return the host that most of the missing requests are to, with the reason."""
+    found = Counter((each.host, each.reason) for each in missing)
     [((host, why), count)] = found.most_common(1)
-    return f"{count} {'request' if count == 1 else 'requests'} to {host}: {why}"
+    return data_reason(host, why, count)
+
+
+def data_reason(host: str, why: str, count: int) -> str:
+    """Return in words how many requests to a host have no answer, and why.
+
+    >>> data_reason("h", "HTTP 500", 1)
+    '1 request to h: HTTP 500'
+    >>> data_reason("h", forbidden_by_robots("h"), 2)
+    'robots.txt of h forbids 2 requests'
+    """
+    requests = f"{count:,} {'request' if count == 1 else 'requests'}"
+    if why == forbidden_by_robots(host):
+        return f"robots.txt of {host} forbids {requests}"
+    return f"{requests} to {host}: {why}"
+
+
+def forbidden_by_robots(host: str) -> str:
+    """Return why a request has no answer that robots.txt forbids."""
+    return f"robots.txt of {host} forbids it"
 
 
 def _is_missing(request: DataRequest) -> bool:

@@ -201,6 +201,8 @@ class Soft404Probe:
         path = soft404_random_path(secrets.token_hex(6))
         try:
             answer = await self._request(f"{parts.scheme}://{parts.netloc}{path}", host)
+            if self._run.rendered is not None and _is_page(answer):
+                answer = await self._run.rendered.probed(answer)
         except RunHaltedError as error:  # the page would be stored unchecked
             raise GivenUpError("the run ended before its host was probed") from error
         except Exception as error:  # noqa: BLE001  # whatever failed, there is no answer
@@ -223,12 +225,16 @@ def _path(url: str) -> str:
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
+def _is_page(answer: Answer) -> bool:
+    """Whether an answer is a 200 with HTML."""
+    content_type = AnswerHeaders(answer.headers).get(b"content-type") or ""
+    is_html = html.sniffed_media_type(content_type, answer.body) in html.HTML_TYPES
+    return http_status_read(answer.status) == 200 and is_html
+
+
 def _read(answer: Answer, content_type: str, path: str) -> Soft404Profile | None:
     """Return the profile of a 200 for an address that cannot exist; None for any other answer."""
-    if (
-        http_status_read(answer.status) != 200
-        or html.sniffed_media_type(content_type, answer.body) not in html.HTML_TYPES
-    ):
+    if not _is_page(answer):
         return None
     document = html.parse_html(answer.body, content_type=content_type, url=answer.url)
     return soft404_profile(document.title, document.text, path)

@@ -186,6 +186,7 @@ class Batches:
             and answer.last_modified == record.last_modified
             and visit.url == page.url
             and visit.snapshot_error is None
+            and not (visit.attempt is not None and visit.attempt.waits)
         ):
             batch.touched.append(page.no)
             return

@@ -48,6 +48,7 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 
 if TYPE_CHECKING:
     from smartcrawl.run.library.files import RunLibrary
+    from smartcrawl.run.rendered import RenderedPages
 
 
 logger = logging.getLogger(__name__)
@@ -135,6 +136,7 @@ class Run:
         self.sitemaps = self._new_sitemaps()
         self.seeds.when_moved(self._scope_moved)
         self.links = self._new_links()
+        self.rendered = self._new_rendered()
         self.detours = self._new_detours()
         self.depths = DepthUpdates(
             opened=opened,
@@ -259,6 +261,21 @@ class Run:
             stored_pages=self.stored_pages,
             batches=self.batches,
             is_listed=self.source.lists,
+        )
+
+    def _new_rendered(self) -> RenderedPages | None:
+        """Return the rendered pages of the run; None: its source is not rendered."""
+        if not self.source.is_rendered:
+            return None
+        from smartcrawl.run.rendered import RenderedPages  # noqa: PLC0415  # few sources need it
+
+        return RenderedPages(
+            source=self.opened.source,
+            most=self.options.render_per_run,
+            reader=self._readers.rendered,
+            batches=self.batches,
+            shortcomings=self.shortcomings,
+            is_decided=lambda: self.ending.reasons is not None,
         )
 
     def _new_listed(self) -> ListedFiles | None:
@@ -436,6 +453,8 @@ class Run:
 
     def _load(self, numbers: Sequence[int]) -> list[Page]:
         pages = self.extractions.load(numbers, forced=self.forced)
+        if self.rendered is not None:
+            self.rendered.load(pages)
         return pages if self.due_pages is None else self.due_pages.due(pages)
 
     def _written(self, written: Written) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from smartcrawl.model.redaction import redacted_text
+from smartcrawl.rules.rendering import data_reason
 from smartcrawl.rules.seal import DEPTH_LEFT
 from smartcrawl.rules.traps import ENDLESS, MOST_ALIKE, Trap, chain_of_url, chain_pattern
 
@@ -18,6 +19,8 @@ _SHOWN = 200  #: characters of an address
 FAULTY = "faulty_parts"  #: word of the note about documents that lack parts
 #: Beginnings of the kinds that are notes: what they count makes no run incomplete.
 _NOTES = (ENDLESS, FAULTY)
+PAGES_WAIT: Final = "render"  #: kind of pages that are not rendered in this run
+DATA_MISSING: Final = "data"  #: kind of requests of pages without an answer; host and reason follow
 
 
 @dataclass(slots=True)
@@ -166,7 +169,14 @@ def _reason(kind: str, count: int, first: str) -> str:
     ('calendar: 1 address, http://a.example/', 'too_many_links: http://a.example/')
     >>> _reason("too_many_links", 3, "http://a.example/")
     'too_many_links: http://a.example/ and 2 more'
+    >>> _reason("render", 3, "http://a.example/"), _reason("data h no answer", 1, "http://h/a")
+    ('render: 3 pages wait', 'data: 1 request to h: no answer')
     """
+    if kind == PAGES_WAIT:
+        return f"{kind}: {count:,} {'page waits' if count == 1 else 'pages wait'}"
+    if kind.startswith(f"{DATA_MISSING} "):
+        word, host, why = kind.split(" ", 2)
+        return f"{word}: {data_reason(host, why, count)}"
     if kind not in _TRAPS and not kind.startswith(f"{DEPTH_LEFT}:"):
         return f"{kind}: {first}" if count == 1 else f"{kind}: {first} and {count - 1:,} more"
     return f"{kind}: {_addresses(count)} {first}"

@@ -58,18 +58,24 @@ def conditional_page_headers(run: Run, page: Page, url: str) -> Mapping[str, str
 
     The validators of a page belong to its address, whatever signature or session id is in ``url``.
     """
+    trusted = page_is_trusted(run, page, url)
+    if run.rendered is not None and not page.kind:
+        return run.rendered.headers(page, url) if trusted else {}
+    etag, date = run.trust.validators(page) if trusted else (None, None)
+    respelled = run.trust.of(page.host).respells
+    return http_conditional_headers(etag, date, trusted=trusted, respelled=respelled)
+
+
+def page_is_trusted(run: Run, page: Page, url: str) -> bool:
+    """Whether an answer at ``url`` may confirm what is stored of a page."""
     plan = page.plan
-    trusted = (
+    return (
         page.state.standing > 0
         and not (run.forces(page) or plan.named or plan.doubted)
         and (plan.extraction is not Extraction.WHOLE or plan.waits)
         and (url == page.url or unsigned_url(url) == unsigned_url(page.url))
         and not run.source.kind_of(page.url).is_hashed
-        and not run.source.is_rendered  # its document confirms nothing that scripts write
     )
-    etag, date = run.trust.validators(page) if trusted else (None, None)
-    respelled = run.trust.of(page.host).respells
-    return http_conditional_headers(etag, date, trusted=trusted, respelled=respelled)
 
 
 def note_page_request(
@@ -177,7 +183,9 @@ def visit_of_answer(run: Run, attempt: VisitAttempt, answer: Answer) -> Visit | 
     if run.session is not None:
         run.session.judge(attempt, answer)
     status, page = answer.status, attempt.page
-    outcome = outcome_of_http_status(status, conditional=attempt.traffic.conditional)
+    outcome = outcome_of_http_status(
+        status, conditional=attempt.traffic.conditional or attempt.confirmed
+    )
     confirmed = outcome is Outcome.NOT_MODIFIED and not page.plan.verify
     if confirmed and attempt.away is None and not answer.is_head:
         url = unsigned_url(answer.url)
@@ -210,6 +218,8 @@ def visit_of_answer(run: Run, attempt: VisitAttempt, answer: Answer) -> Visit | 
             return _redirected(run, visit, answer, headers) or visit
         case Outcome.NOT_FOUND | Outcome.HTTP_ERROR | Outcome.TRANSIENT:
             visit.error = f"HTTP status {status}"
+            if attempt.lacks_data:
+                visit.error = "its document is there, and its own data is not found"
     return visit
 
 
@@ -235,6 +245,8 @@ def confirmed_visit(attempt: VisitAttempt, url: str, headers: Lines, *, latency:
     visit.outcome, visit.http_status = Outcome.NOT_MODIFIED, 304
     answer.response_ms = int(1000 * latency)
     answer.etag, answer.last_modified = record.etag, record.last_modified
+    if visit.page.rendering is not None:  # the headers are those of its document
+        return visit
     etag, date = read[_ETAG] or record.etag, read[_DATE] or record.last_modified
     if (etag, date) != (record.etag, record.last_modified):
         _renew_validators(visit, read[_ETAG], read[_DATE])

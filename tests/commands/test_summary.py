@@ -93,6 +93,14 @@ def test_a_complete_run_is_told_with_its_counts_and_savings(shown):
     assert lines[6] == "Search it:  scrapy search --source docs 'your words'"
 
 
+def test_requests_for_data_of_rendered_pages_are_counted_apart(shown):
+    assert "rendered pages" not in shown()
+    told = shown(data_requests=61, renderings=1)
+    assert "\n1 rendering; 61 requests more, for data of rendered pages\n" in told
+    assert "0 renderings; 1 request more, for data" in shown(data_requests=1)
+    assert "2 renderings; 0 requests more, for data" in shown(renderings=2)
+
+
 def test_where_no_page_is_stored_no_search_is_offered(shown):
     assert "Search it" not in shown(is_one_stored=False)
 

@@ -43,6 +43,7 @@ from smartcrawl.run.visits import (
     note_page_request,
     visit_of_answer,
 )
+from tests.lab.lab_browser import LabBrowser
 from tests.lab.lab_site import LabAnswer, LabFault, Web
 
 
@@ -57,6 +58,7 @@ class Driver(RunLoop):
         if run.session is not None:
             run.session.ask_with(self._ask_for_login)
             run.session.pause = _no_pause
+        self._rendered = None if run.rendered is None else LabBrowser(run, web, self._forbids)
         self._robots = (
             _Robots(run, web, settings, now) if settings.getbool("ROBOTSTXT_OBEY") else None
         )
@@ -123,7 +125,9 @@ class Driver(RunLoop):
                 continue
             got = Answer(url, answer.status, answer.headers, answer.body)
             got = got._replace(is_head=is_head, has_validators=bool(sent), cookie=request.cookie)
-            return visit_of_answer(run, attempt, got)
+            if self._rendered is None or not self._rendered.concerns(attempt, got):
+                return visit_of_answer(run, attempt, got)
+            return await self._rendered.taken(attempt, got)
         raise AssertionError("the last try returns")
 
     async def _login(
@@ -184,9 +188,12 @@ class Driver(RunLoop):
     async def _is_soft_404(self, visit: Visit, document: Document) -> bool:
         return await self._soft_404.is_soft_404(visit, document)
 
+    def _forbids(self, url: str) -> bool:
+        return self._robots is not None and self._robots.forbids(url)
+
     async def _probe(self, url: str, host: str) -> Answer:
         """Request the address that cannot exist (smartcrawl.run.answers)."""
-        if self._robots is not None and self._robots.forbids(url):
+        if self._forbids(url):
             raise ConnectionError("robots.txt forbids the question")
         session = self._run.session
         answer = self._web.ask("GET", url, {} if session is None else session.credentials(url))

@@ -20,8 +20,10 @@ from smartcrawl.rules.rendering import (
     PageRequestRules,
     RequestCaps,
     Settling,
+    forbidden_by_robots,
     is_same_site,
-    missing_data,
+    missing_in_words,
+    missing_requests,
     named_script_hosts,
     request_template,
 )
@@ -227,6 +229,7 @@ def test_numbers_of_a_page() -> None:
 
 
 ROBOTS = "robots.txt of h forbids it"
+FORBIDS = "robots.txt of h forbids 1 request"
 
 
 @pytest.mark.parametrize(
@@ -242,8 +245,8 @@ ROBOTS = "robots.txt of h forbids it"
         (503, "", True, "1 request to h: HTTP 503", "1 request to h: HTTP 503"),
         (503, "", False, "1 request to h: HTTP 503", ""),
         (None, "", True, "1 request to h: no answer", "1 request to h: no answer"),
-        (None, ROBOTS, True, f"1 request to h: {ROBOTS}", f"1 request to h: {ROBOTS}"),
-        (None, ROBOTS, False, f"1 request to h: {ROBOTS}", ""),
+        (None, ROBOTS, True, FORBIDS, FORBIDS),
+        (None, ROBOTS, False, FORBIDS, ""),
         (None, OTHER_SITE, False, f"1 request to h: {OTHER_SITE}", ""),
         (None, WRONG_METHOD, True, f"1 request to h: {WRONG_METHOD}", ""),
         (None, POLLING, True, "", ""),
@@ -254,15 +257,18 @@ def test_data_that_a_page_misses(
     status: int | None, refused: str, is_own: bool, few: str, many: str
 ) -> None:
     request = DataRequest("h", status, refused, is_own)
-    assert missing_data([request], words=FEW_WORDS - 1) == few
-    assert missing_data([request], words=FEW_WORDS) == many
+    for words, said in ((FEW_WORDS - 1, few), (FEW_WORDS, many)):
+        missing = missing_requests([request], words=words)
+        assert (missing_in_words(missing) if missing else "") == said
 
 
 def test_the_host_that_is_missed_most_is_named() -> None:
     once, twice = DataRequest("one", 500, "", True), DataRequest("two", 500, "", True)
-    found = missing_data([once, twice, twice], words=100)
-    assert found == "2 requests to two: HTTP 500"
-    assert missing_data([], words=0) == ""
+    found = missing_requests([once, twice, twice], words=100)
+    assert found == [once, twice, twice]
+    assert missing_in_words(found) == "2 requests to two: HTTP 500"
+    assert missing_requests([], words=0) == []
+    assert forbidden_by_robots("h") == ROBOTS
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ CUTS = [
     "listing: PLACE (why)",
     "login: why",
     "render: no browser",
+    "render: N pages wait",
+    "data: robots.txt of HOST forbids N requests",
     "data: N requests to HOST: WHY",
     *(f"{trap}: N addresses" for trap in Trap),
 ]

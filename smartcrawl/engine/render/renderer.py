@@ -17,8 +17,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Response
 from scrapy.http.request import NO_CALLBACK
 
+from smartcrawl.engine.download.answers import answer_of_scrapy_response
 from smartcrawl.engine.download.faults import download_fault, is_own_code_error
-from smartcrawl.extract.browser.dom import markup_words
 from smartcrawl.extract.browser.launch import Browser, BrowserOptions, find_browser
 from smartcrawl.extract.browser.page import (
     BrowserAnswer,
@@ -39,16 +39,14 @@ from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.model.settings_table import setting_value
 from smartcrawl.model.urls import normalize_url, url_endpoint, url_host_key
 from smartcrawl.rules.absence import LIKE_200
+from smartcrawl.rules.data_requests import Way
 from smartcrawl.rules.model import Fault
-from smartcrawl.rules.rendering import (
-    DOCUMENT,
-    FEW_WORDS,
-    DataRequest,
-    PageRequestRules,
-    missing_data,
-)
+from smartcrawl.rules.rendering import DOCUMENT, FEW_WORDS, PageRequestRules, forbidden_by_robots
+from smartcrawl.run.answers import Answer
 from smartcrawl.run.hosts import host_gate_slot
+from smartcrawl.run.rendered import DataQuestion
 from smartcrawl.run.run import Run
+from smartcrawl.run.visits import page_is_trusted
 from smartcrawl.sources.scope import compile_scope_pattern
 from smartcrawl.sources.site import SiteSource
 
@@ -66,7 +64,8 @@ _OF_DOCUMENTS: Final = (
 )  # fmt: skip
 
 
-Downloading = Callable[[BrowserRequest], Awaitable[BrowserAnswer | BrowserRefusal]]
+#: Asks for an address with headers; None: the downloader is to ask.
+LaneAsking = Callable[[str, Mapping[str, str]], Awaitable[Answer | None]]
 
 
 class _RenderingError(RenderingError, IgnoreRequest):
@@ -79,50 +78,68 @@ class PageRenderer:
     def __init__(self, crawler: Crawler, run: Run, source: SiteSource) -> None:
         self._crawler = crawler
         self._run = run
+        assert run.rendered is not None, "its source is rendered"
+        self._pages = run.rendered
+        self._pages.drive(self)
+        self.lane: LaneAsking | None = None  #: asks for data beside the downloader
         self._source = source
         self._browser: Browser | None = None
         self._missing: BrowserError | None = None  #: why there is no browser in this run
         self._starting = asyncio.Lock()
         self._turns = asyncio.Semaphore(setting_value(crawler.settings, "RENDER_PAGES"))
-        self._shared = SharedAnswers()
+        self._answers = SharedAnswers(crawler, self._pages.asked)
         self._posts = tuple(map(compile_scope_pattern, source.data_posts))
 
+    def rules(self, url: str) -> PageRequestRules:
+        """Return which requests a page may make."""
+        return PageRequestRules(url_endpoint(url)[0], self._source.data_hosts, self._reads_by_post)
+
     def concerns(self, request: Request, response: Response) -> bool:
-        """Whether an answer is a page that is to be rendered."""
+        """Whether an answer is a page that is to be rendered, or confirmed by its data."""
         attempt = request.meta.get("attempt")
         if not isinstance(attempt, VisitAttempt) or attempt.page.plan.verify or attempt.page.kind:
             return False
-        if request.method != "GET" or response.status not in _BRINGS or not response.body:
+        if request.method != "GET":
+            return False
+        if response.status == 304:
+            return attempt.traffic.conditional and attempt.page.rendering is not None
+        if response.status not in _BRINGS or not response.body:
             return False
         header = (response.headers.get("Content-Type") or b"").decode("latin-1")
         return sniffed_media_type(header, response.body) in HTML_TYPES
 
-    async def rendered(self, request: Request, response: Response) -> Response:
-        """Return the answer with what the page shows in the place of its document.
+    async def taken(self, request: Request, response: Response) -> Response | Request:
+        """Return the answer of a page by its data, or by what it shows; or its next request.
 
         Raises:
             RenderingError: it could not be rendered; the stored page stays.
         """
-        rules = PageRequestRules(
-            url_endpoint(response.url)[0], self._source.data_hosts, self._reads_by_post
-        )
-        async with self._turns:
-            found = await self._render(response, rules)
-        if found.problem:
-            raise _RenderingError(f"the page is not rendered: {found.problem}", Fault.RENDERING)
-        words = markup_words(found.html)
-        data = [
-            DataRequest(url_host_key(made.url), made.status, made.refused, rules.is_own(made.url))
-            for made in found.requests
-            if made.kind != DOCUMENT
-        ]
-        if missing := missing_data(data, words=words):
-            self._run.incomplete(f"data: {missing}")
-            raise _RenderingError(f"data of the page is missing: {missing}", Fault.DATA_MISSING)
-        leads_to = found.moved_to if words < FEW_WORDS else ""
-        if self._source.has_hash_routes and self._is_elsewhere(response.url, found.url):
-            leads_to = found.url
-        return _with_markup(request, response, found.html, leads_to)
+        attempt: VisitAttempt = request.meta["attempt"]
+        trusted = page_is_trusted(self._run, attempt.page, request.url)
+        if response.request is None:
+            response.request = request
+        document = answer_of_scrapy_response(response)
+        try:
+            found = await self._pages.take(attempt, document, trusted=trusted)
+        except _RenderingError:
+            raise
+        except RenderingError as error:
+            raise _RenderingError(str(error), error.fault) from error
+        match found.way:
+            case Way.CONFIRMED:
+                return _with_status(response, 304)
+            case Way.NOT_FOUND:
+                return _with_status(response, 404)
+            case Way.AGAIN:
+                return request.replace(dont_filter=True)
+            case Way.SHOWN:
+                return _with_markup(request, response, found.markup, found.leads_to)
+
+    def leads_to(self, url: str, found: Rendering, words: int) -> str:
+        """Return where a rendered page leads: elsewhere, or to another route of its document."""
+        if self._source.has_hash_routes and self._is_elsewhere(url, found.url):
+            return found.url
+        return found.moved_to if words < FEW_WORDS else ""
 
     def _is_elsewhere(self, url: str, shown: str) -> bool:
         """Whether a page ended at another hash route of its document than the one asked for."""
@@ -130,26 +147,48 @@ class PageRenderer:
         is_same_place = urldefrag(url).url == urldefrag(shown).url
         return is_same_place and normalize_url(url, trackers) != normalize_url(shown, trackers)
 
-    def _reads_by_post(self, url: str) -> bool:
-        return any(pattern.search(url) for pattern in self._posts)
-
-    async def _render(self, response: Response, rules: PageRequestRules) -> Rendering:
-        """Render a page; once more in another browser, if this one ends meanwhile.
+    async def render(self, document: Answer) -> Rendering:
+        """Show a page in the browser; once more in another one, if this one ends meanwhile.
 
         Raises:
             RenderingError: there is no browser.
         """
+        async with self._turns:
+            return await self._render(document)
+
+    async def ask(self, question: DataQuestion) -> Answer | str:
+        """Return the answer to a request for data, by the lane where it can be; or why not."""
+        if self.lane is not None and question.method == "GET":
+            answer = await self.lane(question.url, question.headers)
+            if answer is not None:
+                self._pages.asked()
+                return answer
+        asked = BrowserRequest(
+            question.method, question.url, question.headers, "Fetch", question.body
+        )
+        found = await self._answers.download(asked)
+        if isinstance(found, BrowserRefusal):
+            return found.reason
+        headers = [
+            (name.encode("latin-1"), value.encode("latin-1")) for name, value in found.headers
+        ]
+        return Answer(question.url, found.status, headers, found.body)
+
+    def _reads_by_post(self, url: str) -> bool:
+        return any(pattern.search(url) for pattern in self._posts)
+
+    async def _render(self, document: Answer) -> Rendering:
         source = self._source
         order = RenderOrder(
-            url=response.url,
-            rules=rules,
+            url=document.url,
+            rules=self.rules(document.url),
             now=time.time(),
             seconds=source.render_seconds,
             wait_for=source.render_wait_for,
             scroll=source.render_scroll,
             user_agent=self._crawler.settings["USER_AGENT"] or "",
         )
-        answers = PageAnswers(self._crawler, self._shared, response)
+        answers = PageAnswers(self._answers, document)
         found = Rendering(order.url, problem="the browser ended")
         for _ in range(_STARTS):
             try:
@@ -200,6 +239,14 @@ class PageRenderer:
             await self._browser.close()
 
 
+def _with_status(response: Response, status: int) -> Response:
+    """Return an answer that says no more than a status."""
+    headers = response.headers.copy()
+    for name in _OF_DOCUMENTS:
+        headers.pop(name, None)
+    return response.replace(cls=Response, status=status, headers=headers, body=b"")
+
+
 def _with_markup(request: Request, response: Response, markup: str, leads_to: str) -> Response:
     """Return an answer with the markup of a rendered page as its body."""
     headers = response.headers.copy()
@@ -220,30 +267,31 @@ def _with_markup(request: Request, response: Response, markup: str, leads_to: st
 class SharedAnswers:
     """The answers that pages of a run share, such as scripts and menus: each is asked once."""
 
-    def __init__(self) -> None:
+    def __init__(self, crawler: Crawler, count: Callable[[], None]) -> None:
+        """``count`` is called with each request that is sent."""
+        self._crawler = crawler
+        self._count = count
         self._answers: dict[tuple[str, str, str], asyncio.Task[BrowserAnswer | BrowserRefusal]] = {}
         self._size = 0
 
-    async def of(
-        self, asked: BrowserRequest, download: Downloading
-    ) -> BrowserAnswer | BrowserRefusal:
+    async def of(self, asked: BrowserRequest) -> BrowserAnswer | BrowserRefusal:
         """Return the answer to a request, downloaded where no page asked the same before."""
         headers = {name.lower(): value for name, value in asked.headers.items()}
         key = (asked.method, asked.url, f"{headers.get('accept', '')} {asked.body}")
         if "cookie" in headers or "authorization" in headers:
-            return await download(asked)
+            return await self.download(asked)
         task = self._answers.get(key)
         if task is None:
-            task = self._answers[key] = asyncio.ensure_future(self._first(key, asked, download))
+            task = self._answers[key] = asyncio.ensure_future(self._first(key, asked))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(task)
 
     async def _first(
-        self, key: tuple[str, str, str], asked: BrowserRequest, download: Downloading
+        self, key: tuple[str, str, str], asked: BrowserRequest
     ) -> BrowserAnswer | BrowserRefusal:
         is_kept = False
         try:
-            answer = await download(asked)
+            answer = await self.download(asked)
             if isinstance(answer, BrowserAnswer):
                 self._size += len(answer.body)
                 is_kept = answer.status < 500 and self._size <= _MOST_SHARED
@@ -252,22 +300,8 @@ class SharedAnswers:
             if not is_kept:
                 del self._answers[key]
 
-
-class PageAnswers:
-    """Answers the requests of one page: its document is at hand, all others are downloaded."""
-
-    def __init__(self, crawler: Crawler, shared: SharedAnswers, document: Response) -> None:
-        self._crawler = crawler
-        self._shared = shared
-        self._document = document
-
-    async def answer(self, asked: BrowserRequest) -> BrowserAnswer | BrowserRefusal:
-        """Return the answer to a request of the page."""
-        if asked.kind == DOCUMENT and asked.url == urldefrag(self._document.url).url:
-            return _browser_answer(self._document)
-        return await self._shared.of(asked, self._download)
-
-    async def _download(self, asked: BrowserRequest) -> BrowserAnswer | BrowserRefusal:
+    async def download(self, asked: BrowserRequest) -> BrowserAnswer | BrowserRefusal:
+        """Return the answer of the downloader."""
         engine = self._crawler.engine
         assert engine is not None, "the crawl runs"
         url = urldefrag(asked.url).url
@@ -284,16 +318,33 @@ class PageAnswers:
                 Downloader.DOWNLOAD_SLOT: host_gate_slot(host),
             },
         )
+        self._count()
         try:
             return _browser_answer(await engine.download_async(request))
         except RunHaltedError:
             raise
         except RobotsDisallowedError:
-            return BrowserRefusal(f"robots.txt of {host} forbids it")
+            return BrowserRefusal(forbidden_by_robots(host))
         except Exception as error:  # without an answer the page goes on without it
             if is_own_code_error(error, url):
                 raise
             return BrowserRefusal(download_fault(error, url)[1])
+
+
+class PageAnswers:
+    """Answers the requests of one page: its document is at hand, all others are downloaded."""
+
+    def __init__(self, shared: SharedAnswers, document: Answer) -> None:
+        self._shared = shared
+        self._document = document
+
+    async def answer(self, asked: BrowserRequest) -> BrowserAnswer | BrowserRefusal:
+        """Return the answer to a request of the page."""
+        document = self._document
+        if asked.kind == DOCUMENT and asked.url == urldefrag(document.url).url:
+            lines = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in document.headers]
+            return BrowserAnswer(document.status, lines, document.body)
+        return await self._shared.of(asked)
 
 
 def _headers(given: Mapping[str, str]) -> dict[str, bytes]:

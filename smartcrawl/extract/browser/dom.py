@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -20,6 +21,7 @@ _VOID: Final = frozenset(
 )  # fmt: skip
 _SKIPPED: Final = frozenset({"script", "style", "noscript", "template"})
 _TAG: Final = re.compile(r"<[^<>]*>")
+_HREF: Final = re.compile(r"""<(?:a|area|link|meta)\b[^<>]*""")
 _FRAMES: Final = frozenset({"iframe", "frame"})
 _OF_BROWSER: Final = "user-agent"  #: shadow trees of its own elements, such as <details>
 
@@ -181,3 +183,10 @@ def _absolute(base: str, href: str) -> str:
 def markup_words(markup: str) -> int:
     """Return the number of words in the body of such markup."""
     return len(_TAG.sub(" ", markup[markup.find("<body") :]).split())
+
+
+def shown_digest(markup: str) -> bytes:
+    """Return a digest of the text and the links of such markup, whatever else is in it."""
+    words = " ".join(_TAG.sub(" ", markup).split())
+    links = "\n".join(_HREF.findall(markup))
+    return hashlib.sha256(f"{words}\n{links}".encode("utf-8", "surrogatepass")).digest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from smartcrawl.extract.browser.dom import TooLargeError, markup_of_snapshot
 from smartcrawl.extract.browser.launch import Browser
 from smartcrawl.extract.browser.pipe import BrowserError, CommandError
+from smartcrawl.rules.data_requests import answer_digest, json_leaves
 from smartcrawl.rules.rendering import (
     DATA,
     DOCUMENT,
@@ -111,7 +111,8 @@ class MadeRequest:
     status: int | None = None  #: None: it had no answer
     etag: str = ""
     last_modified: str = ""
-    digest: bytes = b""  #: SHA-256 of the answer's body
+    digest: bytes = b""  #: of the answer (rules.data_requests)
+    leaves: Mapping[str, bytes] = field(default_factory=dict)  #: of a JSON text, likewise
     refused: str = ""  #: why
 
 
@@ -520,7 +521,9 @@ class _Page:
             made.status = answer.status
             made.etag = headers.get("etag", "")
             made.last_modified = headers.get("last-modified", "")
-            made.digest = hashlib.sha256(answer.body).digest()
+            made.digest = answer_digest(answer.status, headers.get("location", ""), answer.body)
+            if made.kind in DATA:
+                made.leaves = json_leaves(answer.body)
         return answer
 
     def _refuse(self, event: Mapping[str, Any], session: str, reason: str) -> None:

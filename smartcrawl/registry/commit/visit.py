@@ -204,7 +204,8 @@ class VisitWriter:
         state = page.state
         failed = after.status in (Status.ERROR, Status.GONE)
         same = visit.action is Action.TOUCH or after.word is Word.UNCHANGED
-        unchanged = state.unchanged_count + 1 if same else 0
+        waits = visit.attempt is not None and visit.attempt.waits
+        unchanged = state.unchanged_count + 1 if same and not waits else 0
         again = visit.accepted or page.plan.late  # this run counted the page before
         counted = page.plan.late and state.status in (Status.ERROR, Status.GONE)
         errors = state.error_count + 1 - counted if failed else 0

@@ -91,7 +91,7 @@ def left_out_start_rows(
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
        not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, reextracted, notes,
-       edits, source
+       edits, data_requests, renderings, source
   FROM run WHERE no = ?
 """
 _SITEMAP_COUNTS = """
@@ -154,6 +154,8 @@ class RunResult:
     no_text: int = 0  #: stored pages without text
     is_one_stored: bool = False  #: whether a page of the source is stored
     edits: int = 0  #: collapsed pages that were accepted as edits
+    data_requests: int = 0  #: for data of rendered pages, beside ``requests``
+    renderings: int = 0  #: pages that a browser showed
     turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
     earlier: dict[str, int] = field(default_factory=dict)  #: those of ``counts`` from earlier runs
     still_gone: int = 0  #: those of ``earlier`` that this run asked for, and that were missing

@@ -42,6 +42,7 @@ from smartcrawl.registry.removal.sweep import (
     expire_undo_rows,
 )
 from smartcrawl.registry.removal.tombstones import delete_expired_tombstone_rows
+from smartcrawl.registry.rendered import delete_unused_data_rows
 from smartcrawl.registry.runs.run_orders import (
     lock_run_row,
     run_order_row,
@@ -753,6 +754,7 @@ def sweep_candidate_rows(
             record.purge_unreadable_rows(connection, steady - ending.closing.gone_ttl)
         if connection.execute(_IS_COMPLETE, (run,)).get:
             delete_expired_tombstone_rows(connection, replace(ending, now=steady))
+            delete_unused_data_rows(connection, ending.source)
         delete_source_collapsed_rows(connection, source)
         counts = {word.word: n for word, n in _count(connection, source).items()}
         values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)

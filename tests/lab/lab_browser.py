@@ -1,0 +1,143 @@
+"""A double of the browser: what pages show of the answers to their requests, as a table."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+from urllib.parse import urljoin, urlsplit
+
+from smartcrawl.extract.browser.page import MadeRequest, Rendering
+from smartcrawl.extract.sniff import HTML_TYPES, sniffed_media_type
+from smartcrawl.model.exceptions import RenderingError
+from smartcrawl.model.pages import Visit, VisitAttempt
+from smartcrawl.model.urls import url_endpoint, url_host_key
+from smartcrawl.rules.data_requests import Way, answer_digest, json_leaves
+from smartcrawl.rules.model import Fault
+from smartcrawl.rules.rendering import DOCUMENT, PageRequestRules, forbidden_by_robots
+from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest
+from smartcrawl.run.rendered import DataQuestion
+from smartcrawl.run.run import Run
+from smartcrawl.run.visits import failed_visit, page_is_trusted, visit_of_answer
+from smartcrawl.sources.site import SiteSource
+from tests.lab.lab_site import LabFault, Web
+
+#: What a page shows, given the bodies of its requests in their order; None: there was no answer.
+Show = Callable[..., str]
+
+
+@dataclass
+class Shown:
+    """How pages are rendered: what they ask, and what they show of it."""
+
+    show: Show
+    asks: Sequence[str] = ()  #: addresses, `POST address` or `Script address`
+    streams: bool = False
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Accept": "*/*"})
+    cut: list[int] = field(default_factory=list)  #: of the next renderings, how many requests
+
+
+class LabBrowser:
+    """Renders by the table `LabBrowser.table`, and asks the sites of the lab."""
+
+    #: By path of a page; of a path without an entry, by "*".
+    table: ClassVar[dict[str, Shown | Callable[[str], Shown]]] = {}
+    missing: ClassVar[str] = ""  #: why there is no browser
+    shown: ClassVar[list[str]] = []  #: paths that were rendered
+
+    def __init__(self, run: Run, web: Web, forbids: Callable[[str], bool]) -> None:
+        self._run, self._web, self._forbids = run, web, forbids
+        assert run.rendered is not None
+        run.rendered.drive(self)
+
+    def rules(self, url: str) -> PageRequestRules:
+        assert isinstance(self._run.source, SiteSource)
+        return PageRequestRules(url_endpoint(url)[0], self._run.source.data_hosts)
+
+    def leads_to(self, url: str, found: Rendering, words: int) -> str:
+        return ""
+
+    def concerns(self, attempt: VisitAttempt, answer: Answer) -> bool:
+        """As smartcrawl.engine.render has it."""
+        page = attempt.page
+        if page.plan.verify or page.kind:
+            return False
+        if answer.status == 304:
+            return page.rendering is not None
+        kind = AnswerHeaders(answer.headers).get(b"content-type") or ""
+        is_html = sniffed_media_type(kind, answer.body) in HTML_TYPES
+        return answer.status == 200 and bool(answer.body) and is_html
+
+    async def taken(self, attempt: VisitAttempt, answer: Answer) -> Visit | NextRequest:
+        """Take a document as the middleware of a crawl does."""
+        run = self._run
+        assert run.rendered is not None
+        trusted = page_is_trusted(run, attempt.page, answer.url)
+        try:
+            found = await run.rendered.take(attempt, answer, trusted=trusted)
+        except RenderingError as error:
+            return failed_visit(run, attempt, answer.url, (Fault(error.fault), str(error)))
+        bare = answer._replace(body=b"", headers=[(b"Content-Type", b"text/html; charset=utf-8")])
+        match found.way:
+            case Way.CONFIRMED:
+                found_answer = bare._replace(status=304)
+            case Way.NOT_FOUND:
+                found_answer = bare._replace(status=404)
+            case Way.AGAIN:
+                return NextRequest(answer.url, answer.cookie, is_whole=True)
+            case Way.SHOWN:
+                found_answer = bare._replace(body=found.markup.encode())
+        visit = visit_of_answer(run, attempt, found_answer)
+        assert isinstance(visit, Visit)
+        return visit
+
+    async def ask(self, question: DataQuestion) -> Answer | str:
+        """Ask a site of the lab."""
+        assert self._run.rendered is not None
+        self._run.rendered.asked()
+        if self._forbids(question.url):
+            return forbidden_by_robots(url_host_key(question.url))
+        sent = dict(question.headers)
+        answer = self._web.ask(question.method, question.url, sent, question.body.encode())
+        if isinstance(answer, LabFault):
+            return answer.detail
+        return Answer(question.url, answer.status, answer.headers, answer.body)
+
+    async def render(self, document: Answer) -> Rendering:
+        """Show a page by the table."""
+        if self.missing:
+            self._run.incomplete("render: no browser")
+            raise RenderingError(f"render: no browser ({self.missing})", Fault.NO_BROWSER)
+        path = urlsplit(document.url).path
+        LabBrowser.shown.append(path)
+        entry = self.table.get(path) or self.table["*"]
+        shown = entry if isinstance(entry, Shown) else entry(path)
+        found = Rendering(document.url, streams=shown.streams)
+        found.requests.append(_made("GET", document.url, DOCUMENT, {}, document))
+        asks = list(shown.asks)
+        if shown.cut:
+            asks = asks[: shown.cut.pop(0)]
+        bodies: list[Any] = []
+        for ask in asks:
+            word, _, place = ask.rpartition(" ")
+            kind, method = (word or "Fetch", "GET") if word != "POST" else ("Fetch", "POST")
+            url = urljoin(document.url, place)
+            answer = await self.ask(DataQuestion(url, method, shown.headers, ""))
+            found.requests.append(_made(method, url, kind, shown.headers, answer))
+            bodies.append(answer.body if isinstance(answer, Answer) else None)
+        bodies += [None] * (len(shown.asks) - len(bodies))
+        found.html = shown.show(*bodies)
+        return found
+
+
+def _made(
+    method: str, url: str, kind: str, headers: Mapping[str, str], answer: Answer | str
+) -> MadeRequest:
+    made = MadeRequest(method, url, kind, headers)
+    if isinstance(answer, str):
+        made.refused = answer
+        return made
+    lines = AnswerHeaders(answer.headers)
+    made.status = answer.status
+    made.etag, made.last_modified = lines.get(b"etag") or "", lines.get(b"last-modified") or ""
+    made.digest = answer_digest(answer.status, lines.get(b"location") or "", answer.body)
+    made.leaves = json_leaves(answer.body)
+    return made

@@ -1,0 +1,401 @@
+"""Rendered pages over several runs: confirmed by their data, rendered where it differs."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.lab.lab import Lab
+from tests.lab.lab_browser import LabBrowser, Shown
+from tests.site_server import Page
+
+SHELL = Page(
+    '<!doctype html><title>Shell</title><div id="app"></div><script src="/app.js"></script>'
+)
+NAMES = ("one", "two", "three")
+WORDS = " and so many more words that it is a page of its own, which scripts write" * 3
+API = "/api/{}.json"
+
+
+def data(value: object, **fields: Any) -> Page:
+    return Page(json.dumps(value), **{"content_type": "application/json"} | fields)
+
+
+def text(name: str, edition: str = "first", **more: object) -> dict[str, object]:
+    return {"title": f"Title of {name}", "text": f"{edition} text of {name}", **more}
+
+
+def show(_: bytes, menu: bytes | None, page: bytes | None) -> str:
+    """What the scripts make of a menu and the data of a page."""
+    links = json.loads(menu)["links"] if menu and menu[:1] == b"{" else []
+    shown = json.loads(page) if page and page[:1] == b"{" else {"title": "Nothing is here"}
+    items = "".join(f'<a href="{link}">{link}</a> ' for link in links)
+    return (
+        f"<!doctype html><head><title>{shown.get('title', '')}</title></head><body><nav>{items}"
+        f"</nav><main><h1>{shown.get('title', '')}</h1><p>{shown.get('text', '')}{WORDS}</p></main>"
+    )
+
+
+def shown(path: str) -> Shown:
+    name = path.rpartition("/")[2] or "home"
+    return Shown(show, ["Script /app.js", API.format("menu"), API.format(name)])
+
+
+@pytest.fixture
+def app(lab: Lab) -> Iterator[Lab]:
+    """A home page and three pages, whose document is one shell."""
+    lab.pages |= dict.fromkeys(["/", *(f"/p/{name}" for name in NAMES)], SHELL)
+    lab.pages["/app.js"] = Page("render()", content_type="text/javascript")
+    lab.pages[API.format("menu")] = data({"links": [f"/p/{name}" for name in NAMES]})
+    for name in ("home", *NAMES):
+        lab.pages[API.format(name)] = data(text(name))
+    declare(lab)
+    LabBrowser.table = {"*": shown}
+    LabBrowser.missing = ""
+    LabBrowser.shown.clear()
+    lab.settings |= {"TRUST_SAMPLE_RATIO": "0", "MAX_UNVERIFIED_DAYS": "0"}
+    yield lab
+    LabBrowser.table = {}
+
+
+def declare(lab: Lab, more: str = "") -> None:
+    lab.crawl.declare(f'[sources.app]\nseeds = ["{lab.site.url("/")}"]\nrender = "always"\n{more}')
+    lab.source = "app"
+
+
+def renders(lab: Lab, **arguments: Any) -> list[str]:
+    """Crawl; return which pages were rendered, and leave what they became in `words`."""
+    LabBrowser.shown.clear()
+    lab.run(**arguments)
+    return LabBrowser.shown.copy()
+
+
+ALL = ["/", *(f"/p/{name}" for name in NAMES)]
+SAME = ["unchanged"] * len(ALL)
+
+
+def test_what_nothing_changed_is_confirmed_without_a_browser(app: Lab):
+    assert renders(app) == ALL
+    assert app.words(*ALL) == ["new"] * len(ALL)
+    LabBrowser.missing = "there is none"
+    ran = app.run()
+    assert ran.complete
+    assert app.words(*ALL) == SAME
+    assert app.asked("/app.js", API.format("menu"), API.format("one"), "/p/one") == [1, 1, 1, 1]
+    assert {record.status for record in app.log} == {304, 404}  # robots.txt
+    assert all(app.conditional(API.format("one")))
+    told = app.crawl.run("why", app.site.url("/p/one")).out
+    assert "confirmed by 4 data requests" in told
+    assert "4 data requests, with validators where they have some" in told
+    counts = app.rows("SELECT requests, data_requests, renderings FROM run ORDER BY no")
+    assert counts == [(4, 12, 4), (4, 6, 0)]
+
+
+def test_an_edit_renders_one_page(app: Lab):
+    renders(app)
+    assert "confirmed by" not in app.crawl.run("why", app.site.url("/p/two")).out
+    app.pages[API.format("two")] = data(text("two", "second"))
+    assert renders(app) == ["/p/two"]
+    assert app.words(*ALL) == ["unchanged", "unchanged", "modified", "unchanged"]
+    assert app.hits('"second text of two"') == ["/p/two"]
+    assert renders(app) == []
+
+
+def test_a_changed_menu_renders_all(app: Lab):
+    renders(app)
+    app.pages["/p/four"] = SHELL
+    app.pages[API.format("four")] = data(text("four"))
+    app.pages[API.format("menu")] = data({"links": [f"/p/{name}" for name in (*NAMES, "four")]})
+    assert renders(app) == [*ALL, "/p/four"]
+    assert app.words("/p/four") == ["new"]
+    assert renders(app) == []
+
+
+def test_a_changed_menu_waits_beyond_the_pages_of_a_run(app: Lab):
+    renders(app)
+    app.pages[API.format("menu")] = data({"links": [f"/p/{name}" for name in NAMES], "note": 1})
+    app.settings["RENDER_PER_RUN"] = "1"
+    assert renders(app, expect=3) == ["/", "/p/one"]  # no other page was known yet to share it
+    assert app.words(*ALL) == SAME
+    ran = app.run(expect=3)
+    assert ran.reasons == ("render: 1 page waits",)
+    app.settings["RENDER_PER_RUN"] = "0"
+    assert renders(app) == ["/p/three"]
+    assert renders(app) == []
+
+
+def test_a_page_that_waits_is_due_soon(app: Lab):
+    interval = "SELECT interval FROM state s JOIN record r USING (no) WHERE url LIKE '%/two'"
+    for _ in range(8):
+        renders(app)
+    before = app.rows(interval)
+    app.pages[API.format("menu")] = data({"links": [f"/p/{name}" for name in NAMES], "note": 1})
+    app.settings["RENDER_PER_RUN"] = "1"
+    assert renders(app, expect=3) == ["/", "/p/one"]
+    assert app.rows(interval) < before
+
+
+def test_an_edit_of_its_own_does_not_wait(app: Lab):
+    renders(app)
+    app.settings["RENDER_PER_RUN"] = "1"
+    for name in ("one", "two"):
+        app.pages[API.format(name)] = data(text(name, "second"))
+    assert renders(app) == ["/p/one", "/p/two"]
+
+
+def test_a_document_that_changed_renders_its_page(app: Lab):
+    renders(app)
+    app.pages["/p/one"] = Page(SHELL.body.replace("app.js", "app.js?2"))
+    assert renders(app) == ["/p/one"]
+
+
+@pytest.mark.parametrize("etag", [None, '"always"'], ids=["without", "with"])
+def test_a_script_that_changed_renders_its_pages(app: Lab, etag: str | None):
+    app.pages["/app.js"] = Page("one()", content_type="text/javascript", etag=None)
+    renders(app)
+    assert renders(app) == []
+    app.pages["/app.js"] = Page("other()", content_type="text/javascript", etag=etag)
+    assert renders(app) == ALL
+
+
+def test_a_document_without_validators_is_compared(app: Lab):
+    for path in ALL:
+        app.pages[path] = Page(SHELL.body, etag=None)
+    renders(app)
+    assert renders(app) == []
+    assert app.words(*ALL) == SAME
+
+
+def test_the_time_as_a_parameter_is_the_time_of_each_request(app: Lab):
+    def timed(path: str) -> Shown:
+        name = path.rpartition("/")[2] or "home"
+        now = time.time()
+        return Shown(
+            show, ["Script /app.js", API.format("menu"), f"{API.format(name)}?_={now:.0f}"]
+        )
+
+    LabBrowser.table = {"*": timed}
+    renders(app)
+    app.after(days=2)
+    assert renders(app) == []
+    assert app.words(*ALL) == SAME
+    [asked] = [record.path for record in app.log if record.path.startswith(API.format("one"))]
+    assert abs(int(asked.rpartition("=")[2]) - 2 * 86_400 - time.time()) < 60
+
+
+def test_noise_is_learnt_by_two_renderings(app: Lab):
+    def stamp(at: int) -> None:
+        for name in ("home", *NAMES):
+            app.pages[API.format(name)] = data(text(name, generatedAt=at))
+
+    stamp(1)
+    renders(app)
+    stamp(2)
+    assert renders(app) == ["/", "/p/one"]
+    assert app.words(*ALL) == SAME
+    stamp(3)
+    assert renders(app) == []
+    app.pages[API.format("two")] = data(text("two", "second", generatedAt=4))
+    assert renders(app) == ["/p/two"]
+    assert app.words("/p/two") == ["modified"]
+    stamp(5)
+    assert renders(app) == ["/p/two"]  # it went back
+
+
+def test_noise_of_what_pages_share_is_learnt_for_all(app: Lab):
+    def stamp(at: int) -> None:
+        menu = {"links": [f"/p/{name}" for name in NAMES], "generatedAt": at}
+        app.pages[API.format("menu")] = data(menu)
+
+    stamp(1)
+    renders(app)
+    stamp(2)
+    assert renders(app) == ["/", "/p/one"]
+    stamp(3)
+    assert renders(app) == []
+
+
+def test_what_changed_a_text_is_no_noise(app: Lab):
+    app.pages[API.format("one")] = data(text("one", "first", shows=True))
+    renders(app)
+    for edition in ("second", "third"):
+        app.pages[API.format("one")] = data(text("one", edition, shows=True))
+        assert renders(app) == ["/p/one"]
+    noise = app.rows("SELECT noise FROM data_request WHERE url LIKE '%/one.json'")
+    assert [json.loads(row[0]) for row in noise] == [{".text": -1_000_000}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Page("no", status=500), "data: 1 request to site.example: HTTP 500"),
+        (Page("no", status=401), "data: 1 request to site.example: HTTP 401"),
+        (Page("no", status=403), "data: 1 request to site.example: HTTP 403"),
+        (Page("no", fault="reset"), "Connection to the other side was lost"),
+        (None, "data: robots.txt of site.example forbids 5 requests"),
+    ],
+    ids=["500", "401", "403", "nothing", "robots"],
+)
+def test_known_data_without_an_answer_keeps_the_page(app: Lab, answer: Page | None, reason: str):
+    renders(app)
+    if answer is not None:
+        app.pages[API.format("one")] = answer
+    else:
+        app.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /api/", content_type="text/plain")
+    ran = app.run(expect=3)
+    assert reason in " ".join(ran.reasons)
+    assert app["/p/one"]["lastOutcome"] == "failed"
+    assert app["/p/one"]["httpStatusCode"] == 1219
+    assert app.hits('"first text of one"') == ["/p/one"]
+    if answer is not None:
+        assert app.words("/", "/p/two") == ["unchanged", "unchanged"]
+        app.pages[API.format("one")] = data(text("one"))
+        assert renders(app) == []
+        assert app.words(*ALL) == SAME
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_data_that_is_refused_in_a_rendering_keeps_the_page(app: Lab, status: int):
+    renders(app)
+    app.pages[API.format("one")] = Page("no", status=status)
+    app.run(expect=3, force=1)
+    assert app["/p/one"]["httpStatusCode"] == 1219
+    assert app.hits('"first text of one"') == ["/p/one"]
+
+
+def test_a_shell_is_not_stored_as_a_new_page(app: Lab):
+    app.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /api/", content_type="text/plain")
+    ran = app.run(expect=3)
+    assert "data: robots.txt of site.example forbids 2 requests" in ran.reasons
+    assert app.words("/") == ["failed"]
+
+
+def test_a_page_whose_own_data_is_not_found_is_lost(app: Lab):
+    renders(app)
+    del app.pages[API.format("one")]
+    assert renders(app) == []
+    assert app.words("/p/one") == ["lost"]
+    assert app["/p/one"]["httpStatusCode"] == 404
+    assert app["/p/one"]["errorMessage"] == "its document is there, and its own data is not found"
+
+
+def test_a_new_page_whose_own_data_is_not_found_is_none(app: Lab):
+    del app.pages[API.format("one")]
+    renders(app)
+    assert app.words("/p/one") == ["failed"]
+    assert app["/p/one"]["httpStatusCode"] == 404
+
+
+def test_a_page_that_shows_without_its_data_stays(app: Lab):
+    """Data that was not found when the page was stored is no sign later."""
+    app.pages[API.format("notes/one")] = data({"notes": []})
+
+    def noted(path: str) -> Shown:
+        name = path.rpartition("/")[2] or "home"
+        asks = ["Script /app.js", API.format("menu"), API.format(name), API.format(f"notes/{name}")]
+        return Shown(lambda *bodies: show(*bodies[:3]), asks)
+
+    LabBrowser.table = {"*": noted}
+    renders(app)
+    assert app.words(*ALL) == ["new"] * len(ALL)
+    assert renders(app) == []
+    assert app.words(*ALL) == SAME
+
+
+def test_without_a_browser_changed_pages_stay(app: Lab):
+    renders(app)
+    LabBrowser.missing = "RENDER_BROWSER names no program"
+    app.pages[API.format("two")] = data(text("two", "second"))
+    ran = app.run(expect=3)
+    assert "render: no browser" in ran.reasons
+    assert app.words(*ALL) == ["unchanged", "unchanged", "failed", "unchanged"]
+    assert app["/p/two"]["httpStatusCode"] == 1114
+    assert app.hits('"first text of two"') == ["/p/two"]
+    LabBrowser.missing = ""
+    assert renders(app) == ["/p/two"]
+    assert app.words("/p/two") == ["modified"]
+
+
+def test_what_no_request_brings_again_is_rendered_at_each_visit(app: Lab):
+    LabBrowser.table = {"*": lambda path: Shown(show, shown(path).asks, streams=path == "/p/one")}
+    renders(app)
+    assert renders(app) == ["/p/one"]
+    assert app.words(*ALL) == SAME
+
+
+def test_a_request_with_a_token_is_not_repeated(app: Lab):
+    token = {"Accept": "*/*", "X-Token": "hunter2"}
+    LabBrowser.table["/p/one"] = Shown(show, shown("/p/one").asks, headers=token)
+    renders(app)
+    assert renders(app) == ["/p/one"]
+    assert "hunter2" not in str(app.rows("SELECT * FROM data_request"))
+
+
+def test_a_rendering_that_was_cut_short_is_repeated(app: Lab):
+    cut = Shown(show, shown("/p/three").asks, cut=[2])
+    LabBrowser.table["/p/three"] = cut
+    assert renders(app) == [*ALL, "/p/three"]
+    assert app.hits('"first text of three"') == ["/p/three"]
+    app.pages[API.format("three")] = data(text("three", "second"))
+    assert renders(app) == ["/p/three"]
+
+
+def test_whole_renderings_prove_a_miss(app: Lab):
+    """The same ETag with another body: its page shows it, and the host is believed no more."""
+    app.pages[API.format("one")] = data(text("one"), etag='"same"')
+    app.pages[API.format("two")] = data(text("two"), etag='"same"')
+    renders(app)
+    app.pages[API.format("one")] = data(text("one", "second"), etag='"same"')
+    app.pages[API.format("two")] = data(text("two", "second"), etag='"same"')
+    assert renders(app) == []
+    app.settings["MAX_UNVERIFIED_DAYS"] = "1"
+    app.after(days=2)
+    found = renders(app)
+    assert found.count("/p/one") == 2
+    assert app.words("/p/one", "/p/two") == ["modified", "modified"]
+
+
+def test_one_sample_has_the_rest_of_its_host_rendered(app: Lab):
+    app.pages[API.format("home")] = data(text("home"), etag='"same"')
+    renders(app)
+    app.pages[API.format("home")] = data(text("home", "second"), etag='"same"')
+    app.rows("UPDATE record SET verified_at = 0 WHERE url LIKE '%example/'")
+    app.settings["MAX_UNVERIFIED_DAYS"] = "30"
+    assert renders(app) == ["/", "/", *ALL[1:]]
+    assert renders(app) == []
+
+
+def test_a_page_that_is_never_the_same_proves_nothing(app: Lab):
+    count = iter(range(99))
+    LabBrowser.table["/"] = Shown(
+        lambda *bodies: show(*bodies).replace("first", f"{next(count)} times"), shown("/").asks
+    )
+    renders(app)
+    app.rows("UPDATE record SET verified_at = 0 WHERE url LIKE '%example/'")
+    app.settings["MAX_UNVERIFIED_DAYS"] = "30"
+    assert renders(app) == ["/", "/"]
+
+
+def test_a_page_that_was_not_rendered_meanwhile_is_rendered_again(app: Lab):
+    renders(app)
+    declare(app, 'render_wait_for = "main"\n')
+    app.crawl.declare(f'[sources.app]\nseeds = ["{app.site.url("/p/one")}"]\n')
+    app.run(expect=None)
+    declare(app)
+    assert "/p/one" in renders(app)
+
+
+def test_missing_pages_of_a_host_are_rendered_to_be_known(app: Lab):
+    """A history fallback answers 200 for every address; the app shows what is missing."""
+    app.settings["SOFT_404_DETECTION"] = "True"
+    app.pages |= dict.fromkeys(("/p/four", "/p/five"), SHELL)
+    app.pages[API.format("menu")] = data({"links": [f"/p/{n}" for n in (*NAMES, "four")]})
+    nothing = Shown(lambda *_: f"<title>Nothing</title><body><p>There is no such page.{WORDS}")
+    LabBrowser.table["/p/four"] = nothing
+    fallback = app.site._page
+    app.site._page = lambda path: fallback(path) or (None if "." in path else SHELL)  # type: ignore[method-assign]
+    LabBrowser.table["*"] = lambda path: shown(path) if path in ALL else nothing
+    app.run(expect=None)
+    assert app.words("/p/one", "/p/four") == ["new", "failed"]
