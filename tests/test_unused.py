@@ -67,7 +67,6 @@ EXCEPTIONS: Final = {
         "it is checked, and not kept (ADR 60)"
     ),
     "smartcrawl.extract.browser.page:Rendering.refused_hosts": "tests read it",
-    "smartcrawl.extract.browser.page:Rendering.streams": "for the refresh by data requests",
     "smartcrawl.run.library.result:Embedded.embed_failed": "a key of JSON, made of its name",
 }
 

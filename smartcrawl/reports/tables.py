@@ -57,9 +57,9 @@ _FORMULA: Final = re.compile(r"\A(?=[=+\-@\t\r\n])|(?<=[;\t\r\n])(?=[=+\-@])")
 _RUNS = """
 SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at, r.requests,
        r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
-       r.removed, r.withheld, r.notes, r.due, r.reextracted, r.embedded, r.owed, r.data_requests,
-       r.renderings,
-       (SELECT count(*) FROM evidence e WHERE e.run = r.no AND e.undone IS NOT NULL)
+       r.removed, r.withheld, r.notes, r.due, r.reextracted, r.embedded, r.owed,
+       (SELECT count(*) FROM evidence e WHERE e.run = r.no AND e.undone IS NOT NULL),
+       r.data_requests, r.renderings
   FROM run r JOIN source o ON o.no = r.source
  WHERE (:every OR o.name IN carray(:sources)) AND (:any OR r.no = :run)
  ORDER BY r.no DESC LIMIT :most
@@ -81,8 +81,8 @@ RECORD_KEYS = (
 RUN_KEYS = (
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
     "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
-    "notes", "due", "reextracted", "embedded", "owed", "dataRequests", "renderings",
-    *(word.word for word in Word), "restored",
+    "notes", "due", "reextracted", "embedded", "owed", *(word.word for word in Word),
+    "restored", "dataRequests", "renderings",
 )  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def run_table_report(
             bool(row[16]),
             *row[17:20],
             *(counts.get(word.word, 0) for word in Word),
-            row[20],
+            *row[20:],
         )
         yield dict(zip(RUN_KEYS, values, strict=True))
 

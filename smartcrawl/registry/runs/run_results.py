@@ -91,7 +91,7 @@ def left_out_start_rows(
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
        not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, reextracted, notes,
-       edits, data_requests, renderings, source
+       data_requests, renderings, edits, source
   FROM run WHERE no = ?
 """
 _SITEMAP_COUNTS = """
@@ -154,14 +154,14 @@ class RunResult:
     no_text: int = 0  #: stored pages without text
     is_one_stored: bool = False  #: whether a page of the source is stored
     edits: int = 0  #: collapsed pages that were accepted as edits
-    data_requests: int = 0  #: for data of rendered pages, beside ``requests``
-    renderings: int = 0  #: pages that a browser showed
     turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
     earlier: dict[str, int] = field(default_factory=dict)  #: those of ``counts`` from earlier runs
     still_gone: int = 0  #: those of ``earlier`` that this run asked for, and that were missing
     #: sitemaps and feeds that ``counts`` has as failed, lost or gone, by these words
     sitemaps_in_vain: dict[str, int] = field(default_factory=dict)
     is_empty: bool = False  #: whether nothing is stored of the source, and ``forget`` deletes it
+    data_requests: int = 0  #: for data of rendered pages, beside ``requests``
+    renderings: int = 0  #: pages that a browser showed
 
     @property
     def own_counts(self) -> dict[str, int]:
@@ -173,21 +173,21 @@ class RunResult:
 def stored_run_result(connection: Connection, run: int) -> RunResult:
     """Return the figures of a run; of an unfinished one, those that are committed."""
     row: Any = connection.execute(_RESULT, (run,)).fetchone()
-    reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -3))
+    reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -5))
     maps: Any = connection.execute(_SITEMAP_COUNTS, (row[-1], run)).fetchone()
     swept = bool(counts)  # a sweep counts the whole source
     if not swept:
         counts = stored_page_counts(connection, run)
     earlier, still_gone = _earlier(connection, run, row[-1], swept=swept)
     empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
-    values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]
+    values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-5], tuple(notes), *maps]
     stored = bool(connection.execute(_IS_ONE_STORED, (row[-1],)).get)
     values += [empty, stored, max(0, row[-2]), int(connection.execute(_TURNS, (run,)).get)]
     name = str(connection.execute(_NAME, (row[-1],)).get)
     in_vain = (row[-1], run, Word.FAILED, Word.LOST, Word.GONE)
     words: Any = connection.execute(_SITEMAPS_IN_VAIN, in_vain)
     values += [earlier, still_gone, {Word(word).word: int(count) for word, count in words}]
-    values += [not stored and is_empty_source(connection, name)]
+    values += [not stored and is_empty_source(connection, name), row[-4], row[-3]]
     return RunResult(run, *values)
 
 
