@@ -64,18 +64,22 @@ def test_pages_of_scripts_are_crawled_and_refreshed(site: Site, rendered: Crawl)
 def test_without_a_browser_nothing_is_lost(site: Site, rendered: Crawl):
     rendered(source="app")
     rendered.environment["RENDER_BROWSER"] = "/no/such/browser"
+    done = rendered(source="app")
+    assert "0 renderings; 5 requests more, for data of rendered pages" in str(done)
+    assert words_of(rendered) == dict.fromkeys(PATHS, "unchanged")
+    site.pages["/api/one.json"] = data("Title of one", "second text of one")
     done = rendered(source="app", expect=3)
     assert "render: no browser" in str(done)
     assert "RENDER_BROWSER=/no/such/browser names no program" in str(done)
     assert rendered.hits('"first text of one"') == ["/one"]
-    assert words_of(rendered)["/"] == "failed"
+    assert words_of(rendered) == dict.fromkeys(PATHS, "unchanged") | {"/one": "failed"}
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
         (Page("no", status=500), "HTTP 500"),
-        (None, "forbids it"),
+        (None, "data: robots.txt of 127.0.0.1"),
     ],
     ids=["error", "robots"],
 )

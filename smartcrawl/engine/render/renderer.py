@@ -244,7 +244,7 @@ def _with_status(response: Response, status: int) -> Response:
     headers = response.headers.copy()
     for name in _OF_DOCUMENTS:
         headers.pop(name, None)
-    return response.replace(cls=Response, status=status, headers=headers, body=b"")
+    return response.replace(status=status, headers=headers, body=b"")
 
 
 def _with_markup(request: Request, response: Response, markup: str, leads_to: str) -> Response:
