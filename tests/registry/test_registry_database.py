@@ -81,8 +81,7 @@ def add_step(monkeypatch: pytest.MonkeyPatch, *statements: str) -> int:
 
 def test_both_schemas_begin_at_one_number_and_steps_follow_without_a_gap():
     for dialect in ("sqlite", "postgres"):
-        numbers = [number for number, _ in migrations(dialect)]
-        assert [*range(100, LATEST + 1)] == sorted({*numbers, 103})  # 103 is on its way
+        assert [number for number, _ in migrations(dialect)] == list(range(100, LATEST + 1))
 
 
 def test_a_fresh_file_gets_the_schema_its_version_and_its_mark(file: Path):
