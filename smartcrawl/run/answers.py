@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -29,60 +29,10 @@ from smartcrawl.rules.soft404 import (
     soft404_profile,
     soft404_random_path,
 )
+from smartcrawl.run.received import Answer, AnswerHeaders
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
-
-
-Lines = Iterable[tuple[bytes, bytes]]  #: names and values of headers, as received
-
-
-class AnswerHeaders:
-    """The headers of an answer by their names in lower case."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, lines: Lines) -> None:
-        self._values: dict[bytes, list[bytes]] = {}
-        for name, value in lines:
-            self._values.setdefault(name.lower(), []).append(value)
-
-    def __contains__(self, name: bytes) -> bool:
-        """Whether there is a header of this name."""
-        return name in self._values
-
-    def get(self, name: bytes) -> str | None:
-        """Return the last value of a header; None where it is missing or empty."""
-        return self.raw(name).decode("latin-1") or None
-
-    def raw(self, name: bytes) -> bytes:
-        """Return the bytes of the last value of a header; empty where it is missing."""
-        values = self._values.get(name)
-        return values[-1] if values else b""
-
-    def lines(self, name: bytes) -> tuple[str, ...]:
-        """Return each value of a header, one for each of its lines."""
-        return tuple(value.decode("latin-1") for value in self._values.get(name, ()))
-
-    def joined(self) -> dict[str, str]:
-        """Return all headers, the values of several lines joined by commas."""
-        return {
-            name.decode("latin-1"): b", ".join(values).decode("latin-1")
-            for name, values in self._values.items()
-        }
-
-
-class Answer(NamedTuple):
-    """The answer of a server to one request of a page."""
-
-    url: str  #: that was requested
-    status: int
-    headers: Lines
-    body: bytes  #: decoded
-    latency: float = 0.0  #: seconds until the headers were received
-    is_head: bool = False  #: whether the request was a HEAD
-    has_validators: bool = False  #: whether the request had some; of a HEAD
-    cookie: str = ""  #: Cookie of the request
 
 
 class NextRequest(NamedTuple):

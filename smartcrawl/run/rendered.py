@@ -59,8 +59,8 @@ from smartcrawl.rules.rendering import (
     missing_in_words,
     missing_requests,
 )
-from smartcrawl.run.answers import Answer, AnswerHeaders
 from smartcrawl.run.batches import Batches
+from smartcrawl.run.received import Answer, AnswerHeaders
 from smartcrawl.run.shortcomings import DATA_MISSING, PAGES_WAIT, Shortcomings
 
 logger = logging.getLogger(__name__)

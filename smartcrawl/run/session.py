@@ -54,8 +54,8 @@ from smartcrawl.rules.oauth import (
     granted_token,
     token_refusal,
 )
-from smartcrawl.run.answers import Answer, AnswerHeaders
 from smartcrawl.run.login_ports import LoginRequest, Settled
+from smartcrawl.run.received import Answer, AnswerHeaders
 from smartcrawl.sources.client_certificates import ClientCertificate
 from smartcrawl.sources.site import SiteSource
 

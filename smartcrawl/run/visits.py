@@ -31,9 +31,10 @@ from smartcrawl.rules.http import (
     outcome_of_http_status,
 )
 from smartcrawl.rules.model import Extraction, Fault, Outcome
-from smartcrawl.run.answers import Answer, AnswerHeaders, Lines, NextRequest, bot_wall_of_answer
+from smartcrawl.run.answers import NextRequest, bot_wall_of_answer
 from smartcrawl.run.detours import Redirect
 from smartcrawl.run.hosts import HostGate, Turn
+from smartcrawl.run.received import Answer, AnswerHeaders, Lines
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)

@@ -25,10 +25,11 @@ from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.cookies import joined_cookies
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, http_validators_kept, retry_after
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest, Soft404Probe
+from smartcrawl.run.answers import NextRequest, Soft404Probe
 from smartcrawl.run.hosts import host_gate_slot
 from smartcrawl.run.login_ports import LoginRequest
 from smartcrawl.run.loop import RunLoop
+from smartcrawl.run.received import Answer, AnswerHeaders
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import (
     PASSING_FAULTS,

@@ -13,7 +13,8 @@ from smartcrawl.model.urls import url_endpoint, url_host_key
 from smartcrawl.rules.data_requests import Way, answer_digest, json_leaves
 from smartcrawl.rules.model import Fault
 from smartcrawl.rules.rendering import DOCUMENT, PageRequestRules, forbidden_by_robots
-from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest
+from smartcrawl.run.answers import NextRequest
+from smartcrawl.run.received import Answer, AnswerHeaders
 from smartcrawl.run.rendered import DataQuestion
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import failed_visit, page_is_trusted, visit_of_answer

@@ -15,7 +15,8 @@ from smartcrawl.model.pages import (
     VisitAttempt,
 )
 from smartcrawl.rules.model import Fault, Outcome, Standing
-from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest
+from smartcrawl.run.answers import NextRequest
+from smartcrawl.run.received import Answer, AnswerHeaders
 from smartcrawl.run.visits import unasked_visit, visit_of_answer
 
 URL = "http://a.example/page"

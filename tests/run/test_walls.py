@@ -3,7 +3,8 @@
 import pytest
 
 from smartcrawl.rules.shield import MARKS, START, Mark, decide_challenge
-from smartcrawl.run.answers import AnswerHeaders, bot_wall_of_answer
+from smartcrawl.run.answers import bot_wall_of_answer
+from smartcrawl.run.received import AnswerHeaders
 
 
 def found(body: bytes, *lines: tuple[bytes, bytes]) -> str | None:

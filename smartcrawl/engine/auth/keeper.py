@@ -18,9 +18,9 @@ from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.model.exceptions import RegistryError, RunHaltedError
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.model.urls import url_host_key
-from smartcrawl.run.answers import Answer
 from smartcrawl.run.hosts import host_gate_slot
 from smartcrawl.run.login_ports import LoginRequest, RunLogin, Settled
+from smartcrawl.run.received import Answer
 from smartcrawl.run.run import Run
 from smartcrawl.run.session import LONGEST_WAIT
 

@@ -10,8 +10,8 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
-from smartcrawl.run.answers import Answer
 from smartcrawl.run.hosts import host_gate_slot
+from smartcrawl.run.received import Answer
 
 #: Keys of Request.meta, of a source that logs in.
 OF_LOGIN: Final = "of_login"  #: whether it is a request of the login itself

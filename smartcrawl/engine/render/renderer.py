@@ -42,8 +42,8 @@ from smartcrawl.rules.absence import LIKE_200
 from smartcrawl.rules.data_requests import Way
 from smartcrawl.rules.model import Fault
 from smartcrawl.rules.rendering import DOCUMENT, FEW_WORDS, PageRequestRules, forbidden_by_robots
-from smartcrawl.run.answers import Answer
 from smartcrawl.run.hosts import host_gate_slot
+from smartcrawl.run.received import Answer
 from smartcrawl.run.rendered import DataQuestion
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import page_is_trusted
