@@ -136,8 +136,7 @@ class Run:
         self.sitemaps = self._new_sitemaps()
         self.seeds.when_moved(self._scope_moved)
         self.links = self._new_links()
-        self.rendered = self._new_rendered()
-        self.detours = self._new_detours()
+        self.rendered, self.detours = self._new_rendered(), self._new_detours()
         self.depths = DepthUpdates(
             opened=opened,
             readers=self._readers,
