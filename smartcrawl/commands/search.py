@@ -119,7 +119,10 @@ class Command(RegistryCommand):
             lost = " [red](its last visit failed)[/]" if hit.lost else ""
             output.line(f"[bold]{number}. {_safe(hit.title or hit.url)}[/]{lost}")
             where = f"  [dim]{_safe(', '.join(hit.sources))}[/]" if several else ""
-            output.line(f"   [green]{_safe(hit.url)}[/]{where}")
+            first = next(iter(hit.chunks), None)
+            page = "" if first is None or first.page is None else f"  page {first.page}"
+            link = hit.url if first is None else first.link(hit.url)
+            output.line(f"   [green]{_safe(link)}[/]{page}{where}")
             if opts.chunks and hit.chunks:
                 _show_chunks(output, hit.chunks)
             elif hit.snippet:
@@ -174,7 +177,8 @@ def _marked(snippet: str) -> str:
 def _show_chunks(output: Output, chunks: Sequence[HitChunk]) -> None:
     for chunk in chunks:
         path = f"  {_safe(chunk.path)}" if chunk.path else ""
-        output.line(f"   [dim]chunk {chunk.number}{path}[/]")
+        page = "" if chunk.page is None else f", page {chunk.page}"
+        output.line(f"   [dim]chunk {chunk.number}{page}{path}[/]")
         if chunk.highlight:
             output.say(_marked(chunk.highlight), label="     ", indent=5)
 

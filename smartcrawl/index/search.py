@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from smartcrawl.index import known
+from smartcrawl.index.document_pages import hits_with_document_pages
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.finding import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
@@ -94,6 +95,7 @@ def search_index(
             index = stack.enter_context(open_searched_index(options, connection))
             search = partial(_remote_answer, connection, index, query, **within)
             searched = query_meaning(connection, options, mode, vectors, index.embedder)
+        search = partial(_with_pages, connection, search)
         parsed = parsed_search_query(query)
         wanted = search_query_sources(sources, parsed.sources)
         if searched is None or not parsed.terms or wanted is None:
@@ -104,6 +106,12 @@ def search_index(
         _ask_first(searched.meaning, query)
         found = _answer(search, searched.meaning, mode, options)
         return replace(found, note="; ".join(filter(None, (found.note, str(lacks)))))
+
+
+def _with_pages(connection: Connection, search: Callable[..., Answer], **meaning: Any) -> Answer:
+    """Search, and add the pages of documents to the chunks of hits."""
+    found = search(**meaning)
+    return replace(found, hits=hits_with_document_pages(connection, found.hits))
 
 
 def _ask_first(meaning: QueryMeaning, query: str) -> None:
@@ -237,7 +245,12 @@ def search_hit_as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) 
         "headings": hit.headings,
         "snippet": hit.snippet,
         "chunks": [
-            {"number": chunk.number, "path": chunk.path, "highlight": chunk.highlight}
+            {
+                "number": chunk.number,
+                "path": chunk.path,
+                "highlight": chunk.highlight,
+                **({} if chunk.page is None else {"page": chunk.page, "link": chunk.link(hit.url)}),
+            }
             for chunk in hit.chunks
         ],
         "score": hit.score,

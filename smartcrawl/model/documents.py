@@ -22,6 +22,7 @@ LINK: Final = "link"
 PICTURE: Final = "picture"
 PLACE: Final = "place"
 DEFINITION: Final = "name"
+PAGE_PLACE: Final = "page="  #: before the number of a page in the id of its place (RFC 8118)
 SPAN_KINDS: Final = (INLINE_CODE, LINK, PICTURE, PLACE, DEFINITION)
 
 

@@ -190,6 +190,12 @@ class FoundChunk(Answer):
     number: int = Field(description="Its place in its page, from 0")
     path: str = Field(description="The headings above it", examples=["Guide > Lamps"])
     highlight: str = Field(examples=["a <em>lantern</em> for the harbour"])
+    page: int | None = Field(default=None, description="Of a PDF only: its page, from 1")
+    link: str | None = Field(
+        default=None,
+        description="Of a PDF only: the address of this page in it",
+        examples=["https://example.com/manual.pdf#page=214"],
+    )
 
 
 class FoundPage(Answer):

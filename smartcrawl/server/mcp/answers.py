@@ -23,6 +23,7 @@ class McpChunk(_Answer):
     highlight: str = Field(
         description="The text around the words found", examples=["a <em>fuse</em> of 2 A"]
     )
+    page: int | None = Field(description="The page of a PDF, from 1; null: it is none")
 
 
 class McpHit(_Answer):
@@ -31,6 +32,10 @@ class McpHit(_Answer):
     id: str = Field(description="For fetch", examples=["url_k7gxn3"])
     title: str
     url: str = Field(examples=["https://docs.example.com/guide/fuses.html"])
+    link: str = Field(
+        description="The address to cite: of a PDF that of the page in it, else ``url``",
+        examples=["https://docs.example.com/manual.pdf#page=214"],
+    )
     text: str = Field(description="The part of the page that answers best, as the page has it")
     path: list[str] = Field(description="The headings above this part, outermost first")
     chunks: list[McpChunk] = Field(description="The parts that answer best, at most three")

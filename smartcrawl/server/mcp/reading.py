@@ -193,6 +193,7 @@ def _hit(hit: Hit) -> McpHit:
         id=url_item_id(url_item_kind(hit.url), hit.key),
         title=visible_text(hit.title),
         url=visible_text(hit.url),
+        link=visible_text(chunk.link(hit.url)),
         text=escaped_mcp_text(chunk.text)[:_LONGEST],
         path=[visible_text(heading) for heading in chunk.headings],
         chunks=[
@@ -200,6 +201,7 @@ def _hit(hit: Hit) -> McpHit:
                 number=chunk.number,
                 path=[visible_text(heading) for heading in chunk.headings],
                 highlight=visible_text(chunk.highlight),
+                page=chunk.page,
             )
             for chunk in hit.chunks
         ],

@@ -105,6 +105,7 @@ def test_a_search_has_the_part_of_the_page_with_its_headings(session: Session):
         "id": url_item_id("url", url_digest(f"{BASE}fuses")),
         "title": "Lamps",
         "url": f"{BASE}fuses",
+        "link": f"{BASE}fuses",
         "text": FUSES,
         "path": ["Guide", "Fuses"],
         "chunks": [
@@ -113,11 +114,13 @@ def test_a_search_has_the_part_of_the_page_with_its_headings(session: Session):
                 "path": ["Guide", "Fuses"],
                 "highlight": "A lamp takes a <em>fuse</em> of 2 A; two <em>spare</em> ones are in"
                 " the lid of the box.",
+                "page": None,
             },
             {
                 "number": 2,
                 "path": ["Guide", "Bulbs"],
                 "highlight": "A bulb is not a <em>fuse</em>.",
+                "page": None,
             },
         ],
         "source": "docs",
