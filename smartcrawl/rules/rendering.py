@@ -41,7 +41,8 @@ OTHER_SITE: Final = "another site, not in data_hosts"
 OTHER_KIND: Final = "no text"
 POLLING: Final = "too many of one kind"
 TOO_MANY: Final = "too many requests"
-BY_RULE: Final = frozenset({WRONG_METHOD, OTHER_SITE, OTHER_KIND, POLLING, TOO_MANY})
+LOGS_OUT: Final = "it would end the login"
+BY_RULE: Final = frozenset({WRONG_METHOD, OTHER_SITE, OTHER_KIND, POLLING, TOO_MANY, LOGS_OUT})
 
 
 def is_same_site(host: str, other: str) -> bool:

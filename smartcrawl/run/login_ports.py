@@ -42,6 +42,9 @@ class RunLogin(Protocol):
     def ask_with(self, ask: Callable[[LoginRequest], Awaitable[Any]]) -> None:
         """Send the requests of the login itself by ``ask``, which returns an Answer."""
 
+    def show_with(self, show: Callable[[Any], Awaitable[Any]]) -> None:
+        """Look for the proof in the Answer that ``show`` makes of a page's Answer."""
+
     def concerns(self, url: str) -> bool:
         """Whether an address gets the credentials."""
 

@@ -170,6 +170,9 @@ class RenderedPages:
         self._noise: dict[str, Counter[str]] = {}  #: by kin
         self._distrusted: set[str] = set()  #: hosts
         self._said: set[tuple[str, str]] = set()  #: reasons and addresses
+        #: The number of the login that requests are sent with; 0: they need none.
+        self.login: Callable[[], int] = lambda: 0
+        self._known_under = 0  #: the number of the login that ``_known`` was asked with
 
     def drive(self, browser: PageBrowser) -> None:
         """Render and ask by a browser."""
@@ -302,6 +305,10 @@ class RenderedPages:
         asked = timeless_url(urldefrag(document.url).url, time.time())
         if row.kind == DOCUMENT and row.url == asked:
             return self._took(row, document)
+        if self._known_under != self.login():  # a session that ended may have forged them
+            self._known_under = self.login()
+            self._known.clear()
+            self._asking.clear()
         known = self._known.pop(row.no, None)
         if known is not None:
             self._remember(known)
@@ -317,12 +324,14 @@ class RenderedPages:
         question = DataQuestion(
             timed_url(row.url, time.time()), row.method, {**row.headers, **conditions}, row.body
         )
+        login = self.login()
         answer = await self._by.ask(question)
         if isinstance(answer, str):
             found = _Found(DataAnswer(None, answer), row)
         else:
             found = self._took(row, answer)
-        self._remember(found)
+        if login == self.login():
+            self._remember(found)
         return found
 
     def _remember(self, found: _Found) -> None:

@@ -116,6 +116,7 @@ class LoginSession:
         self._ended: list[float] = []  #: times of ends that count
         self._lock = asyncio.Lock()
         self._ask: AskForLogin | None = None
+        self._show: Callable[[Answer], Awaitable[Answer]] | None = None
         self._hurried = False  #: whether the answers that wait are to be settled at once
         self.number = 0  #: of the login; 0: there was none yet
         self.over: str | None = None  #: why nothing more is asked
@@ -128,6 +129,10 @@ class LoginSession:
     def ask_with(self, ask: AskForLogin) -> None:
         """Send the requests of the login itself by ``ask``."""
         self._ask = ask
+
+    def show_with(self, show: Callable[[Answer], Awaitable[Answer]]) -> None:
+        """Look for the proof in what ``show`` makes of a page: what a browser shows of it."""
+        self._show = show
 
     def concerns(self, url: str) -> bool:
         """Whether an address gets the credentials."""
@@ -389,7 +394,7 @@ class LoginSession:
                 return
             if proof is Proof.UNKNOWN:
                 raise _UnknownError(said)
-        if landed is not None and self._shows(landed) is True:
+        if landed is not None and self._shows(await self._shown(landed)) is True:
             self._proof_page = landed.url
             return
         raise _RefusedError(why)
@@ -457,7 +462,7 @@ class LoginSession:
         url, why = page or self._proof_page or self._seeds[0], ""
         for left in range(_TRIES - 1, -1, -1):
             try:
-                answer = await self._follow(LoginRequest(url))
+                answer = await self._shown(await self._follow(LoginRequest(url)))
             except _UnknownError as error:
                 proof, why = Proof.UNKNOWN, str(error)
             except _RefusedError as error:
@@ -475,6 +480,21 @@ class LoginSession:
             if left:
                 await self.pause(_BETWEEN)
         return Proof.UNKNOWN, why
+
+    async def _shown(self, answer: Answer) -> Answer:
+        """Return a page as its readers see it.
+
+        Raises:
+            _UnknownError: it cannot be shown.
+        """
+        if self._show is None or self._shows(answer) is not False:
+            return answer
+        try:
+            return await self._show(answer)
+        except (RunHaltedError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            raise _UnknownError(f"no answer from {answer.url} ({str(error)[:200]})") from error
 
     def _why(self, answer: Answer) -> str:
         if 200 <= answer.status < 400:

@@ -80,11 +80,6 @@ class SiteSource(Source):
             )
         if self.extent in (Extent.PAGES, Extent.BELOW) and not self.seeds:
             raise ValueError(f'are missing: scope = "{self.extent}" is about seeds; give one')
-        if self.has_login and self.is_rendered:
-            raise ValueError(
-                "have auth and render beside them: pages behind a login are not rendered yet; leave"
-                " one of the two out"
-            )
         if self.render_hash_routes and not self.is_rendered:
             raise ValueError(
                 "have render_hash_routes and no browser that could show them: add"

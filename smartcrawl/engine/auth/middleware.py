@@ -11,6 +11,7 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from smartcrawl.engine.current_run import run_of_crawler, stop_crawler
 from smartcrawl.engine.download.answers import (
     AS_PAGE,
+    AS_PROOF,
     CERTIFIED,
     OF_LOGIN,
     OWN_COOKIE,
@@ -65,7 +66,7 @@ class AuthMiddleware:
             raise _LogsOutError("a request for it would end the login: it logs out")
         if not session.concerns(url):
             return
-        if not await self._is_ready():
+        if not (meta.get(AS_PROOF) or await self._is_ready()):
             raise _NotLoggedInError(f"{url} is not requested: {session.over}")
         if isinstance(attempt, VisitAttempt):
             credentials = dict(session.dress(attempt, url, request.method))

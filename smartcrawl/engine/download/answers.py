@@ -16,6 +16,7 @@ from smartcrawl.run.received import Answer
 #: Keys of Request.meta, of a source that logs in.
 OF_LOGIN: Final = "of_login"  #: whether it is a request of the login itself
 AS_PAGE: Final = "as_page"  #: whether a request that is for no page gets the credentials, too
+AS_PROOF: Final = "as_proof"  #: whether it belongs to the proof page, which the login waits for
 OWN_COOKIE: Final = "own_cookie"  #: the Cookie of the visit, without that of the login
 WORN: Final = "worn"  #: names of the headers that log in
 #: The certificate that its connection shows; it has connections of its own.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 from urllib.parse import urldefrag
@@ -17,7 +18,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Response
 from scrapy.http.request import NO_CALLBACK
 
-from smartcrawl.engine.download.answers import answer_of_scrapy_response
+from smartcrawl.engine.download.answers import AS_PAGE, AS_PROOF, answer_of_scrapy_response
 from smartcrawl.engine.download.faults import download_fault, is_own_code_error
 from smartcrawl.extract.browser.launch import Browser, BrowserOptions, find_browser
 from smartcrawl.extract.browser.page import (
@@ -41,8 +42,15 @@ from smartcrawl.model.urls import normalize_url, url_endpoint, url_host_key
 from smartcrawl.rules.absence import LIKE_200
 from smartcrawl.rules.data_requests import Way
 from smartcrawl.rules.model import Fault
-from smartcrawl.rules.rendering import DOCUMENT, FEW_WORDS, PageRequestRules, forbidden_by_robots
+from smartcrawl.rules.rendering import (
+    DOCUMENT,
+    FEW_WORDS,
+    LOGS_OUT,
+    PageRequestRules,
+    forbidden_by_robots,
+)
 from smartcrawl.run.hosts import host_gate_slot
+from smartcrawl.run.login_ports import RunLogin
 from smartcrawl.run.received import Answer
 from smartcrawl.run.rendered import DataQuestion
 from smartcrawl.run.run import Run
@@ -87,7 +95,11 @@ class PageRenderer:
         self._missing: BrowserError | None = None  #: why there is no browser in this run
         self._starting = asyncio.Lock()
         self._turns = asyncio.Semaphore(setting_value(crawler.settings, "RENDER_PAGES"))
-        self._answers = SharedAnswers(crawler, self._pages.asked)
+        self._answers = SharedAnswers(crawler, self._pages.asked, run.session)
+        if run.session is not None:
+            session = run.session
+            session.show_with(self.proof)
+            self._pages.login = lambda: session.number
         self._posts = tuple(map(compile_scope_pattern, source.data_posts))
 
     def rules(self, url: str) -> PageRequestRules:
@@ -156,9 +168,23 @@ class PageRenderer:
         async with self._turns:
             return await self._render(document)
 
+    async def proof(self, document: Answer) -> Answer:
+        """Return the proof page of a login as a browser shows it.
+
+        It waits for no other page, and its requests for no login, which waits for it.
+
+        Raises:
+            RenderingError: it could not be rendered.
+        """
+        found = await self._render(document, is_proof=True)
+        if found.problem:
+            raise _RenderingError(f"the page is not rendered: {found.problem}", Fault.RENDERING)
+        headers = [(b"Content-Type", b"text/html; charset=utf-8")]
+        return document._replace(headers=headers, body=found.html.encode("utf-8", "replace"))
+
     async def ask(self, question: DataQuestion) -> Answer | str:
         """Return the answer to a request for data, by the lane where it can be; or why not."""
-        if self.lane is not None and question.method == "GET":
+        if self.lane is not None and question.method == "GET" and self._run.session is None:
             answer = await self.lane(question.url, question.headers)
             if answer is not None:
                 self._pages.asked()
@@ -177,7 +203,7 @@ class PageRenderer:
     def _reads_by_post(self, url: str) -> bool:
         return any(pattern.search(url) for pattern in self._posts)
 
-    async def _render(self, document: Answer) -> Rendering:
+    async def _render(self, document: Answer, *, is_proof: bool = False) -> Rendering:
         source = self._source
         order = RenderOrder(
             url=document.url,
@@ -188,7 +214,7 @@ class PageRenderer:
             scroll=source.render_scroll,
             user_agent=self._crawler.settings["USER_AGENT"] or "",
         )
-        answers = PageAnswers(self._answers, document)
+        answers = PageAnswers(self._answers, document, is_proof=is_proof)
         found = Rendering(order.url, problem="the browser ended")
         for _ in range(_STARTS):
             try:
@@ -267,17 +293,21 @@ def _with_markup(request: Request, response: Response, markup: str, leads_to: st
 class SharedAnswers:
     """The answers that pages of a run share, such as scripts and menus: each is asked once."""
 
-    def __init__(self, crawler: Crawler, count: Callable[[], None]) -> None:
-        """``count`` is called with each request that is sent."""
+    def __init__(
+        self, crawler: Crawler, count: Callable[[], None], session: RunLogin | None
+    ) -> None:
+        """``count`` is called with each request that is sent; ``session``: its login."""
         self._crawler = crawler
         self._count = count
+        self._session = session
         self._answers: dict[tuple[str, str, str], asyncio.Task[BrowserAnswer | BrowserRefusal]] = {}
         self._size = 0
 
     async def of(self, asked: BrowserRequest) -> BrowserAnswer | BrowserRefusal:
         """Return the answer to a request, downloaded where no page asked the same before."""
         headers = {name.lower(): value for name, value in asked.headers.items()}
-        key = (asked.method, asked.url, f"{headers.get('accept', '')} {asked.body}")
+        login = 0 if self._session is None else self._session.number
+        key = (asked.method, asked.url, f"{login} {headers.get('accept', '')} {asked.body}")
         if "cookie" in headers or "authorization" in headers:
             return await self.download(asked)
         task = self._answers.get(key)
@@ -294,18 +324,32 @@ class SharedAnswers:
             answer = await self.download(asked)
             if isinstance(answer, BrowserAnswer):
                 self._size += len(answer.body)
-                is_kept = answer.status < 500 and self._size <= _MOST_SHARED
+                is_kept = answer.status < self._least_error and self._size <= _MOST_SHARED
             return answer
         finally:
             if not is_kept:
                 del self._answers[key]
 
-    async def download(self, asked: BrowserRequest) -> BrowserAnswer | BrowserRefusal:
-        """Return the answer of the downloader."""
+    @property
+    def has_login(self) -> bool:
+        """Whether the downloader logs in, so that the browser gets no cookies."""
+        return self._session is not None
+
+    @property
+    def _least_error(self) -> int:
+        """The least status of answers that may say something else a moment later."""
+        return 400 if self.has_login else 500
+
+    async def download(
+        self, asked: BrowserRequest, *, is_proof: bool = False
+    ) -> BrowserAnswer | BrowserRefusal:
+        """Return the answer of the downloader; ``is_proof``: no login is waited for."""
         engine = self._crawler.engine
         assert engine is not None, "the crawl runs"
         url = urldefrag(asked.url).url
         host = url_host_key(url)
+        if self._session is not None and self._session.logs_out(url):
+            return BrowserRefusal(LOGS_OUT)
         request = Request(
             url,
             method=asked.method,
@@ -315,12 +359,15 @@ class SharedAnswers:
             dont_filter=True,
             meta={
                 "handle_httpstatus_all": True,
+                AS_PAGE: True,
+                AS_PROOF: is_proof,
                 Downloader.DOWNLOAD_SLOT: host_gate_slot(host),
             },
         )
         self._count()
         try:
-            return _browser_answer(await engine.download_async(request))
+            answer = _browser_answer(await engine.download_async(request))
+            return without_cookies(answer) if self.has_login else answer
         except RunHaltedError:
             raise
         except RobotsDisallowedError:
@@ -334,17 +381,27 @@ class SharedAnswers:
 class PageAnswers:
     """Answers the requests of one page: its document is at hand, all others are downloaded."""
 
-    def __init__(self, shared: SharedAnswers, document: Answer) -> None:
+    def __init__(self, shared: SharedAnswers, document: Answer, *, is_proof: bool = False) -> None:
         self._shared = shared
         self._document = document
+        self._is_proof = is_proof
 
     async def answer(self, asked: BrowserRequest) -> BrowserAnswer | BrowserRefusal:
         """Return the answer to a request of the page."""
         document = self._document
         if asked.kind == DOCUMENT and asked.url == urldefrag(document.url).url:
             lines = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in document.headers]
-            return BrowserAnswer(document.status, lines, document.body)
+            answer = BrowserAnswer(document.status, lines, document.body)
+            return without_cookies(answer) if self._shared.has_login else answer
+        if self._is_proof:
+            return await self._shared.download(asked, is_proof=True)
         return await self._shared.of(asked)
+
+
+def without_cookies(answer: BrowserAnswer) -> BrowserAnswer:
+    """Return an answer that sets no cookie: those of a login are not for the browser."""
+    kept = [(name, value) for name, value in answer.headers if name.lower() != "set-cookie"]
+    return replace(answer, headers=kept)
 
 
 def _headers(given: Mapping[str, str]) -> dict[str, bytes]:
