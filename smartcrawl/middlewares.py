@@ -407,7 +407,7 @@ class RenderMiddleware:
     """Confirm a page by its data, or replace its document by what a browser shows of it."""
 
     def __init__(self, renderer: PageRenderer) -> None:
-        self._renderer = renderer
+        self.renderer = renderer
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -431,6 +431,6 @@ class RenderMiddleware:
         """
         if "#" in request.url and "#" not in response.url:  # the downloader sends none
             response = response.replace(url=request.url)
-        if not self._renderer.concerns(request, response):
+        if not self.renderer.concerns(request, response):
             return response
-        return await self._renderer.taken(request, response)
+        return await self.renderer.taken(request, response)

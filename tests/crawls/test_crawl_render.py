@@ -1,6 +1,7 @@
 """Sites that scripts write: a crawl with a browser finds their pages, and keeps them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -53,12 +54,40 @@ def test_pages_of_scripts_are_crawled_and_refreshed(site: Site, rendered: Crawl)
     assert rendered.hits('"first text of one"') == ["/one"]
     assert site.count("/app.js") == site.count("/api/menu.json") == 1  # for all pages
     assert {record.headers.get("user-agent", "")[:10] for record in site.log} == {"smartcrawl"}
-    rendered(source="app")
+    site.log.clear()
+    told = str(rendered(source="app"))
     assert words_of(rendered) == dict.fromkeys(PATHS, "unchanged")
+    assert "3 requests, 3 of them conditional, 3 answered 304" in told
+    assert "0 renderings; 5 requests more, for data of rendered pages" in told
+    assert "the fast lane for known pages is off" not in told
+    assert {record.status for record in site.log} <= {304, 404}
+    [asked] = [record.headers for record in site.log if record.path == "/api/one.json"]
+    assert asked["accept"] == "*/*"
     site.pages["/api/one.json"] = data("Title of one", "second text of one")
     rendered(source="app")
     assert words_of(rendered) == dict.fromkeys(PATHS, "unchanged") | {"/one": "modified"}
     assert rendered.hits('"second text of one"') == ["/one"]
+
+
+def test_data_without_validators_is_compared(site: Site, rendered: Crawl):
+    for name in ("home", "one", "two"):
+        plain = site.pages[f"/api/{name}.json"]
+        assert isinstance(plain, Page)
+        site.pages[f"/api/{name}.json"] = replace(plain, etag=None, gzip=True)
+    rendered(source="app")
+    rendered.environment["RENDER_BROWSER"] = "/no/such/browser"
+    told = str(rendered(source="app"))
+    assert "3 requests, 3 of them conditional, 3 answered 304" in told
+    assert "0 renderings; 5 requests more, for data of rendered pages" in told
+    assert words_of(rendered) == dict.fromkeys(PATHS, "unchanged")
+    del site.pages["/api/one.json"]
+    site.pages["/api/two.json"] = Page("no", status=500)
+    assert "data: 1 request to 127.0.0.1" in str(rendered(source="app", expect=3))
+    found = {
+        path: (page["lastOutcome"], page["httpStatusCode"])
+        for path, page in rendered.pages().items()
+    }
+    assert found == {"/": ("unchanged", 200), "/one": ("lost", 404), "/two": ("failed", 1219)}
 
 
 def test_without_a_browser_nothing_is_lost(site: Site, rendered: Crawl):

@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
 from typing import Final
 
@@ -77,10 +77,13 @@ class LaneClient:
         self._connections: dict[LaneConnection, None] = {}
         self._checks: asyncio.TimerHandle | None = None
 
-    async def ask(self, url: str, headers: Mapping[str, str]) -> LaneAnswer:
+    async def ask(
+        self, url: str, headers: Mapping[str, str], *, of_browser: bool = False
+    ) -> LaneAnswer:
         """Send one GET and return the whole answer; no redirect is followed.
 
-        Header values are sent as Latin-1, the way they were received (RD-04).
+        Header values are sent as Latin-1, the way they were received (RD-04). Those ``of_browser``
+        take the place of the crawler's own.
 
         Raises:
             LaneError: no whole answer within the limits came.
@@ -93,7 +96,8 @@ class LaneClient:
         if origin is None:
             origin = self._origins[name] = _Origin(self, name)
         own = _lines(headers)
-        request = b"GET %b HTTP/1.1\r\n%b%b\r\n" % (target.encode("ascii"), origin.head, own)
+        head = origin.head_without(headers) if of_browser else origin.head
+        request = b"GET %b HTTP/1.1\r\n%b%b\r\n" % (target.encode("ascii"), head, own)
         deadline = time.monotonic() + self._timeout
         connection = origin.taken()
         if connection is None:
@@ -193,6 +197,12 @@ class _Origin:
     def head(self) -> bytes:
         """The header lines of each request to this origin."""
         return self._named + b"Connection: close\r\n" if self.one_request_each else self._named
+
+    def head_without(self, names: Iterable[str]) -> bytes:
+        """Return the same without headers of these names."""
+        left_out = {name.lower().encode("latin-1") for name in names}
+        lines = self.head.splitlines(keepends=True)
+        return b"".join(n for n in lines if n.partition(b":")[0].lower() not in left_out)
 
     def taken(self) -> LaneConnection | None:
         """Return an idle connection, or None when a new one is needed."""

@@ -35,12 +35,22 @@ from smartcrawl.engine.lane.client import LaneClient
 from smartcrawl.engine.lane.connections import LaneAnswer
 from smartcrawl.engine.own_spiders import HttpAuth
 from smartcrawl.engine.scheduler import NumberScheduler
-from smartcrawl.model.exceptions import LaneError
-from smartcrawl.model.pages import Page, VisitAttempt
-from smartcrawl.model.urls import url_endpoint
+from smartcrawl.extract.encodings import EncodingError, decode_encodings
+from smartcrawl.model.exceptions import LaneError, RenderingError
+from smartcrawl.model.pages import Page, Visit, VisitAttempt
+from smartcrawl.model.urls import url_endpoint, url_host_key
+from smartcrawl.rules.data_requests import Way
+from smartcrawl.rules.model import Fault
 from smartcrawl.run.hosts import FRESH, host_gate_slot, run_stray_origin
+from smartcrawl.run.received import Answer
 from smartcrawl.run.run import Run
-from smartcrawl.run.visits import conditional_page_headers, confirmed_visit
+from smartcrawl.run.visits import (
+    conditional_page_headers,
+    confirmed_visit,
+    failed_visit,
+    page_is_trusted,
+    visit_of_answer,
+)
 from smartcrawl.sources.client_certificates import ClientCertificate
 
 logger = logging.getLogger(__name__)
@@ -54,6 +64,7 @@ KNOWN: Final = frozenset(
         "smartcrawl.middlewares.AddressMiddleware",
         "smartcrawl.middlewares.HostMiddleware",
         "smartcrawl.middlewares.RobotsMiddleware",
+        "smartcrawl.middlewares.RenderMiddleware",  # the lane asks for the data of pages, too
         "smartcrawl.engine.auth.middleware.AuthMiddleware",  # the lane adds the same credentials
         "smartcrawl.middlewares.PassingRetryMiddleware",
         "smartcrawl.middlewares.RevalidationMiddleware",
@@ -215,10 +226,18 @@ class Flight:
     meta: dict[str, Any]  #: the keys of Request.meta that listeners read
 
 
+@dataclass(slots=True, eq=False)
+class _DataFlight:
+    """A request for data in flight, with the fields of a Request that listeners read."""
+
+    slot: Slot
+    meta: dict[str, Any]
+
+
 class NotModified(NamedTuple):
     """A 304 with the fields of a Response that listeners read."""
 
-    request: Flight
+    request: Any
     status: int = 304
 
 
@@ -229,16 +248,19 @@ class LaneCounts:
     requests: int = 0
     request_bytes: int = 0
     not_modified: int = 0
+    visits: int = 0  #: pages that the lane finished
     answer_bytes: int = 0
     handed_over: int = 0  #: answers that were passed to the engine
     fallbacks: int = 0  #: pages passed to the engine, because no whole answer came
     withdrawn: int = 0  #: pages that the engine asked again: unclean connection
     strays: int = 0  #: connections on which bytes came without a request
+    data: int = 0  #: answers with data of rendered pages
+    data_bytes: int = 0
 
-    def asked(self, flight: Flight) -> None:
+    def asked(self, origin: Origin, url: str, headers: Mapping[str, str]) -> None:
         """Count a request."""
-        size = flight.origin.size + len(flight.page.url)
-        for name, value in flight.headers.items():
+        size = origin.size + len(url)
+        for name, value in headers.items():
             size += len(name) + len(value) + 4
         self.requests += 1
         self.request_bytes += size
@@ -250,18 +272,24 @@ class LaneCounts:
         if not has_length:
             self.answer_bytes += _LENGTH_LINE  # Scrapy counts it even where it is missing
 
+    def received_data(self, size: int) -> None:
+        """Count an answer with data; ``size`` is the bytes of its headers and body."""
+        self.data += 1
+        self.data_bytes += _STATUS_LINE + size
+
     def add_to(self, stats: StatsCollector) -> None:
         """Add all counts to the stats."""
         counts = {
             "downloader/request_count": self.requests,
             "downloader/request_method_count/GET": self.requests,
             "downloader/request_bytes": self.request_bytes,
-            "downloader/response_count": self.not_modified,
+            "downloader/response_count": self.not_modified + self.data,
+            "downloader/response_status_count/200": self.data,
             "downloader/response_status_count/304": self.not_modified,
-            "downloader/response_bytes": self.answer_bytes,
-            "response_received_count": self.not_modified,
-            "item_dropped_count": self.not_modified,
-            f"item_dropped_reasons_count/{VisitDone.__name__}": self.not_modified,
+            "downloader/response_bytes": self.answer_bytes + self.data_bytes,
+            "response_received_count": self.not_modified + self.data,
+            "item_dropped_count": self.visits,
+            f"item_dropped_reasons_count/{VisitDone.__name__}": self.visits,
             "lane/not_modified": self.not_modified,
             "lane/handed_over": self.handed_over,
             "lane/fallbacks": self.fallbacks,
@@ -284,7 +312,7 @@ class LaneTurns:
         self._crawler = crawler
         self._locks: dict[str, asyncio.Lock] = {}  #: by slot name
 
-    async def wait(self, flight: Flight) -> None:
+    async def wait(self, flight: Flight | _DataFlight) -> None:
         """Wait until the slot's delay is over and the engine sent the requests queued before."""
         slot, name = flight.slot, flight.meta[Downloader.DOWNLOAD_SLOT]
         async with self._locks.setdefault(name, asyncio.Lock()):
@@ -330,15 +358,23 @@ class LaneConfirmations:
         if self._robots is not None:
             self._robots.delays.answered(flight)
 
-    async def visit(self, flight: Flight, answer: LaneAnswer) -> None:
-        """Pass the Visit of a page that a 304 confirmed through the pipelines."""
+    def count(self, answer: LaneAnswer) -> None:
+        """Count a 304."""
         has_length = False
         for name, _ in answer.headers:
             if len(name) == len(_LENGTH) and name.lower() == _LENGTH:
                 has_length = True
         self._counts.confirmed(answer.size, has_length=has_length)
+
+    async def visit(self, flight: Flight, answer: LaneAnswer) -> None:
+        """Pass the Visit of a page that a 304 confirmed through the pipelines."""
         attempt, headers, latency = flight.attempt, answer.headers, answer.latency
-        await self._take(confirmed_visit(attempt, flight.page.url, headers, latency=latency))
+        await self.take(confirmed_visit(attempt, flight.page.url, headers, latency=latency))
+
+    async def take(self, visit: Visit) -> None:
+        """Pass a Visit through the pipelines."""
+        self._counts.visits += 1
+        await self._take(visit)
 
 
 IN_HAND: Final = "in_hand"  #: key of Request.meta: the Response that the lane already received
@@ -383,6 +419,11 @@ class LaneHandover:
         """Pass a request with its answer to the engine."""
         self._counts.handed_over += 1
         self._scheduler.pass_on(request)
+
+    def ask_again(self, flight: Flight) -> None:
+        """Let the engine ask for a page whose document is needed, though it is confirmed."""
+        self._counts.handed_over += 1
+        self._scheduler.pass_on(self._request(flight))
 
     def withdraw(self, flight: Flight) -> None:
         """Discard an answer, which may belong to another page: the engine requests the page.
@@ -487,6 +528,8 @@ class RevalidationLane:
             rules = getattr(middleware, "rules", None)
             if isinstance(rules, RobotsDownloads):
                 self._robots = rules
+            if (renderer := getattr(middleware, "renderer", None)) is not None:
+                renderer.lane = self.ask_data
         self._headers = partial(lane_request_headers, middlewares)
         self._usable_origin = Origins(resolver, self._headers).usable
         self._gate = gate_of_crawler(self._crawler)
@@ -649,7 +692,7 @@ class RevalidationLane:
             return None
         etag = flight.headers.get("If-None-Match")
         flight.attempt.asks(flight.page.url, conditional=True, etag=etag)
-        self._counts.asked(flight)
+        self._counts.asked(flight.origin, flight.page.url, flight.headers)
         try:
             url, headers = flight.page.url, flight.headers
             if session is not None:
@@ -710,7 +753,8 @@ class RevalidationLane:
                 elif not clean:
                     self._handover.withdraw(flight)
                 elif request is None:
-                    await self._confirmations.visit(flight, answer)
+                    self._confirmations.count(answer)
+                    await self._confirm(flight, answer)
                 else:
                     self._handover.pass_on(request)
             except Exception:
@@ -718,6 +762,98 @@ class RevalidationLane:
                 self._run.turns.unanswered(flight.page)
             finally:
                 self._land(flight)
+
+    async def _confirm(self, flight: Flight, answer: LaneAnswer) -> None:
+        """Finish a page that answered 304: by its data, if a browser showed it."""
+        rendered, page, attempt = self._run.rendered, flight.page, flight.attempt
+        if rendered is None or page.rendering is None:
+            await self._confirmations.visit(flight, answer)
+            return
+        document = Answer(page.url, 304, answer.headers, b"", answer.latency)
+        trusted = page_is_trusted(self._run, page, page.url)
+        try:
+            found = await rendered.take(attempt, document, trusted=trusted)
+        except RenderingError as error:
+            why = Fault(error.fault), str(error)
+            await self._confirmations.take(failed_visit(self._run, attempt, page.url, why))
+            return
+        if found.way is Way.CONFIRMED:
+            await self._confirmations.visit(flight, answer)
+        elif found.way is Way.NOT_FOUND:
+            visit = visit_of_answer(self._run, attempt, document._replace(status=404, headers=()))
+            assert isinstance(visit, Visit), "a 404 leads nowhere"
+            await self._confirmations.take(visit)
+        else:
+            self._handover.ask_again(flight)
+
+    # Data of rendered pages
+
+    async def ask_data(self, url: str, headers: Mapping[str, str]) -> Answer | None:
+        """Ask for data of a rendered page; None: the downloader is to ask, as for other answers."""
+        name = host_gate_slot(url_host_key(url))
+        origin, slot = self._usable_origin(url), self._downloader.slots.get(name)
+        if origin is None or slot is None or slot.free_transfer_slots() <= 0:
+            return None
+        if not self._allows_data(url, origin, name):
+            return None
+        query: Any = _DataFlight(slot, {Downloader.DOWNLOAD_SLOT: name})
+        self._downloader.active.add(query)
+        slot.active.add(query)
+        slot.transferring.add(query)
+        try:
+            return await self._asked_data(query, origin, url, headers)
+        except LaneError as error:
+            origin.failures += 1
+            logger.debug("the downloader requests %s: %s", url, error)
+            return None
+        finally:
+            slot.transferring.discard(query)
+            slot.active.discard(query)
+            self._downloader.active.discard(query)
+            if slot.queue:
+                self._downloader._process_queue(slot)
+
+    async def _asked_data(
+        self, query: _DataFlight, origin: Origin, url: str, headers: Mapping[str, str]
+    ) -> Answer | None:
+        if query.slot.delay:
+            await self._wait_turn(query)
+        else:
+            query.slot.lastseen = time.monotonic()
+        if is_crawler_stopping(self._crawler) or self._ends():
+            return None
+        self._counts.asked(origin, url, headers)
+        answer = await self._open().ask(url, headers, of_browser=True)
+        query.meta["download_latency"] = answer.latency
+        if not await answer.clean or answer.status not in (200, 304):
+            return None
+        body = answer.body
+        if answer.status == 304:
+            self._confirmations.notify(query)
+            self._confirmations.count(answer)
+        else:
+            self._counts.received_data(answer.size + len(body))
+            lines = [v for n, v in answer.headers if n.lower() == b"content-encoding"]
+            words = [w.strip() for line in lines for w in line.decode("latin-1").split(",")]
+            if words:
+                limit = self._crawler.settings.getint("DOWNLOAD_MAXSIZE")
+                try:
+                    body = decode_encodings(body, words, limit=limit)
+                except EncodingError:
+                    return None
+        return Answer(url, answer.status, answer.headers, body, answer.latency)
+
+    def _allows_data(self, url: str, origin: Origin, slot: str) -> bool:
+        """Whether the lane may ask for data: its host and its robots.txt, which is at hand."""
+        gate, blocked = self._gate, self._run.blocked_hosts
+        if blocked and url_host_key(url) in blocked:
+            return False
+        if gate is not None and (slot in gate.throttled or gate.is_down(slot)):
+            return False
+        if self._robots is None:
+            return True
+        rules = self._robots.at_hand(origin.name)
+        return rules is not None and rules.unknown is None and rules.allows(url)
 
     # The end
 
