@@ -411,10 +411,12 @@ class RenderMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Take the run of the crawler's spider; a source that is not rendered needs none of it."""
+        """Take the run of the crawler's spider; a source without a browser needs none of it."""
         run = run_of_crawler(crawler)
-        if run is None or not run.source.is_rendered or not isinstance(run.source, SiteSource):
+        if run is None or run.choice is None or not isinstance(run.source, SiteSource):
             raise NotConfigured  # without words, which Scrapy would log as a warning
+        if run.choice.missing:
+            logger.info("pages are read without a browser: %s", run.choice.missing)
         from smartcrawl.engine.render.renderer import PageRenderer  # noqa: PLC0415  # only here
 
         renderer = PageRenderer(crawler, run, run.source)

@@ -54,11 +54,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def pytest_configure() -> None:
     """Draw the seeds of tests/crawls/test_kill.py and test_chaos.py once, for all workers.
 
-    COLUMNS, which pytest-xdist gives its workers, would wrap what the commands print. A shell
+    No crawl starts a browser because one is installed (RENDER). COLUMNS, which pytest-xdist gives
+    its workers, would wrap what the commands print. A shell
     starts background jobs with SIGINT ignored, and nohup does so with SIGHUP. Programs that tests
     interrupt would inherit that; a handler, which does nothing here, is not inherited.
     """
     os.environ.pop("COLUMNS", None)
+    os.environ["RENDER"] = "no"  # but for the tests that are about it
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from smartcrawl.model.pages import Visit
-from smartcrawl.model.rendered import DataRow
+from smartcrawl.model.rendered import DataRow, StoredSample
 from smartcrawl.rules.trust import Trust
 
 
@@ -91,6 +91,7 @@ class Batch:
     hosts: dict[str, HostTally] = field(default_factory=dict)
     robots: dict[str, StoredRobots] = field(default_factory=dict)  #: by origin
     kinds: dict[int, int] = field(default_factory=dict)  #: number -> kind, of sitemaps
+    samples: dict[int, StoredSample] = field(default_factory=dict)  #: of pages read both ways
     data: dict[int, DataRow] = field(default_factory=dict)  #: by number: answers that are news
     skipped: array[int] = field(default_factory=lambda: array("q"))  #: reached, not due
     noticed: list[tuple[int, int]] = field(default_factory=list)  #: number, modified at
@@ -136,6 +137,7 @@ class Batch:
             or self.robots
             or self.kinds
             or self.data
+            or self.samples
             or self.skipped
             or self.noticed
             or self.cut

@@ -73,6 +73,8 @@ _FIELDS: Final[Mapping[str, str]] = {
     "undo_ttl": "UNDO_TTL_SECONDS",
     "gone_ttl": "GONE_TTL_SECONDS",
     "re_extract_per_run": "RE_EXTRACT_PER_RUN",
+    "render": "RENDER",
+    "render_browser": "RENDER_BROWSER",
     "render_per_run": "RENDER_PER_RUN",
     "sitemaps_from_robots": "SITEMAPS_FROM_ROBOTS",
     "llms_txt": "LLMS_TXT",
@@ -145,6 +147,8 @@ class Options:
     snapshot_store: str | None  #: URL; None: bodies are not kept
     snapshot_retention: int  #: seconds; of bodies that no page refers to any more
     re_extract_per_run: int  #: pages fetched whole for another configuration; 0: all
+    render: str  #: whether a browser shows pages of sources that do not say so: RenderMode
+    render_browser: str  #: path or name of a Chromium; empty: on the PATH
     render_per_run: int  #: pages rendered for shared data that changed; 0: all
     sitemaps_from_robots: bool
     llms_txt: bool

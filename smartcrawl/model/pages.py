@@ -25,6 +25,7 @@ from smartcrawl.rules.model import (
     Status,
 )
 from smartcrawl.rules.reindex import Verdict
+from smartcrawl.rules.render_need import ReadBy
 
 
 class Unreadable(NamedTuple):
@@ -134,6 +135,7 @@ class PagePlan:
     signed: str | None = None
     spelling: str | None = None  #: asked first, in place of ``url``
     late: bool = False  #: whether this run visited it before, without its other spellings
+    read_by: ReadBy | None = None  #: with or without a browser; None: it was not asked yet
 
 
 @dataclass(slots=True)
@@ -216,6 +218,8 @@ class ParsedBody:
     sample: bytes | None = None  #: digest of the text that the language was detected from
     chunks: list[Chunk] = field(default_factory=list)
     canonical_no: int | None = None  #: number of its canonical page, if that is another one
+    #: Whether a browser read it for the first time, or no more: its text is no news.
+    reread: bool = False
     recanonical: bool = False  #: whether a new canonical link forces an update (R0-86)
     links: bytes | None = None  #: packed raw links to store; None: keep the stored ones
     links_count: int = 0

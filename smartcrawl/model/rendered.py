@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from smartcrawl.rules.render_need import Sample
+
 
 @dataclass(slots=True)
 class DataRow:
@@ -28,6 +30,13 @@ class DataRow:
     noise: dict[str, int] = field(
         default_factory=dict
     )  #: path -> how often it was seen to be noise
+
+
+class StoredSample(NamedTuple):
+    """A page that was read both ways, with its template."""
+
+    template: str
+    sample: Sample
 
 
 class Need(NamedTuple):

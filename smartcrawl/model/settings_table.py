@@ -178,6 +178,8 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
         Whole("EXTRACT_SECONDS_PER_HOST", 30, "seconds", "of all documents in a run; 0: any"),
     ),
     "Pages that a browser shows": (
+        Choice("RENDER", "auto", "auto, no, always",
+            "auto: pages that need a browser, by samples; no, or always; a source may differ"),
         Setting("RENDER_BROWSER", "", "program", "path or name of a Chromium; empty: on the PATH"),
         Whole("RENDER_PAGES", 2, "pages", "pages rendered at the same time, at most", least=1,
             most=32),

@@ -14,6 +14,7 @@ from smartcrawl.registry.commit.snapshots import Place, Snapshots
 from smartcrawl.registry.connection import Connection, Many, last_sequence_number
 from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
+from smartcrawl.registry.render_samples import SampleReader
 from smartcrawl.registry.rendered import RenderedReader
 from smartcrawl.registry.spellings import stored_spellings
 from smartcrawl.rules.files import FAULTS_OF_BYTES
@@ -532,6 +533,7 @@ class RegistryReaders:
         self.hosts = HostReader(connection, source)
         self.progress = RunProgressReader(connection, source)
         self.rendered = RenderedReader(connection)
+        self.samples = SampleReader(connection)
         self._connection = connection
 
     def close(self) -> None:

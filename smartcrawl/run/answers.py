@@ -151,8 +151,8 @@ class Soft404Probe:
         path = soft404_random_path(secrets.token_hex(6))
         try:
             answer = await self._request(f"{parts.scheme}://{parts.netloc}{path}", host)
-            if self._run.rendered is not None and _is_page(answer):
-                answer = await self._run.rendered.probed(answer)
+            if self._run.choice is not None and _is_page(answer):
+                answer = await self._run.choice.probed(answer, host)
         except RunHaltedError as error:  # the page would be stored unchecked
             raise GivenUpError("the run ended before its host was probed") from error
         except Exception as error:  # noqa: BLE001  # whatever failed, there is no answer

@@ -330,6 +330,8 @@ class Reading:
         parsed = visit.parsed
         run = self._run
         run.turns.landed(visit.page)
+        if run.choice is not None:
+            run.choice.landed(visit.page)
         try:
             await self._fill_in(visit)
             if visit.respelled is None and not run.spellings.is_open(visit):
@@ -605,8 +607,11 @@ class Reading:
         parsed = visit.parsed
         run, page = self._run, visit.page
         held = page.state.standing is Standing.HELD
+        parsed.reread = held and _is_read_otherwise(visit)
         if held and (
-            visit.extracted_again or parsed.content_hash == run.stored_pages.content_hash(page)
+            visit.extracted_again
+            or parsed.reread
+            or parsed.content_hash == run.stored_pages.content_hash(page)
         ):
             visit.outcome = Outcome.SAME
             parsed.recanonical = (
@@ -716,11 +721,20 @@ class Reading:
         )
 
 
+def _is_read_otherwise(visit: Visit) -> bool:
+    """Whether a page is read by a browser for the first time, or no more: its text is no news."""
+    attempt, page = visit.attempt, visit.page
+    if attempt is None or visit.again or page.plan.read_by is None:
+        return False
+    return (page.rendering is None) is not (attempt.rendering is None)
+
+
 def run_verdict_of_visit(run: Run, visit: Visit) -> Verdict:
     """Return the action that the rules choose for a visit after ``Reading.take``."""
     page = visit.page
     record = page.record
     force = run.forces(page) or record.configuration != page.plan.wanted or visit.parsed.recanonical
+    force = force or visit.parsed.reread
     alias = record.canonical_no is not None
     is_spelled = visit.url != page.url  # the index has the address that answers
     is_moved = visit.answer.file is not None and is_spelled

@@ -169,6 +169,7 @@ class RenderedPages:
         self._changes: dict[int, _Change] = {}
         self._noise: dict[str, Counter[str]] = {}  #: by kin
         self._distrusted: set[str] = set()  #: hosts
+        self._looked_at: dict[str, Rendering] = {}  #: by address: renderings to compare
         self._said: set[tuple[str, str]] = set()  #: reasons and addresses
         #: The number of the login that requests are sent with; 0: they need none.
         self.login: Callable[[], int] = lambda: 0
@@ -247,6 +248,21 @@ class RenderedPages:
                 stored.is_doubted = True
             return Taken(Way.AGAIN)
         return await self._show(attempt, stored, document)
+
+    async def look(self, document: Answer) -> Rendering:
+        """Return a page as a browser shows it, to compare it; ``take`` may show it after that.
+
+        Raises:
+            RenderingError: there is no browser.
+        """
+        found = await self._by.render(document)
+        self._batches.batch.counts["renderings"] += 1
+        self._looked_at[document.url] = found
+        return found
+
+    def forget(self, document: Answer) -> None:
+        """Forget what ``look`` saw of a page."""
+        self._looked_at.pop(document.url, None)
 
     async def probed(self, answer: Answer) -> Answer:
         """Return the answer for an address that cannot exist as a browser shows it.
@@ -420,8 +436,9 @@ class RenderedPages:
             RenderingError: it cannot be rendered, or its data is missing.
         """
         rules = self._by.rules(document.url)
-        found = await self._by.render(document)
-        self._batches.batch.counts["renderings"] += 1
+        seen = self._looked_at.pop(document.url, None)
+        found = seen or await self._by.render(document)
+        self._batches.batch.counts["renderings"] += seen is None
         if found.problem:
             raise RenderingError(f"the page is not rendered: {found.problem}", Fault.RENDERING)
         words = markup_words(found.html)

@@ -25,6 +25,7 @@ from smartcrawl.registry.registry import Registry, open_registry
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.writer import Written
+from smartcrawl.rules.render_need import RenderMode
 from smartcrawl.rules.run_orders import COMMITS_LOST, INTERRUPTED
 from smartcrawl.run.batches import Batches, open_run_batches
 from smartcrawl.run.collapses import Collapses
@@ -37,6 +38,7 @@ from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.login_ports import RunLogin
 from smartcrawl.run.offers import AddressBook, Offers, UrlBudget
 from smartcrawl.run.orders import Halt, Orders, run_depth_limits
+from smartcrawl.run.render_mode import render_mode
 from smartcrawl.run.seeds import Pins, Seeds, warn_of_other_run_start
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.spellings import DuePages, LateSpellings, Spellings
@@ -48,7 +50,7 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 
 if TYPE_CHECKING:
     from smartcrawl.run.library.files import RunLibrary
-    from smartcrawl.run.rendered import RenderedPages
+    from smartcrawl.run.render_choice import RenderChoice
 
 
 logger = logging.getLogger(__name__)
@@ -136,7 +138,7 @@ class Run:
         self.sitemaps = self._new_sitemaps()
         self.seeds.when_moved(self._scope_moved)
         self.links = self._new_links()
-        self.rendered, self.detours = self._new_rendered(), self._new_detours()
+        self.choice, self.detours = self._new_choice(), self._new_detours()
         self.depths = DepthUpdates(
             opened=opened,
             readers=self._readers,
@@ -262,13 +264,15 @@ class Run:
             is_listed=self.source.lists,
         )
 
-    def _new_rendered(self) -> RenderedPages | None:
-        """Return the rendered pages of the run; None: its source is not rendered."""
-        if not self.source.is_rendered:
+    def _new_choice(self) -> RenderChoice | None:
+        """Return which pages of the run a browser shows; None: none of them."""
+        mode = render_mode(self.source, self.options)
+        if mode is RenderMode.NO:
             return None
-        from smartcrawl.run.rendered import RenderedPages  # noqa: PLC0415  # few sources need it
+        from smartcrawl.run.render_choice import RenderChoice  # noqa: PLC0415  # imports the browser
+        from smartcrawl.run.rendered import RenderedPages  # noqa: PLC0415
 
-        return RenderedPages(
+        pages = RenderedPages(
             source=self.opened.source,
             most=self.options.render_per_run,
             reader=self._readers.rendered,
@@ -276,6 +280,24 @@ class Run:
             shortcomings=self.shortcomings,
             is_decided=lambda: self.ending.reasons is not None,
         )
+        return RenderChoice(
+            mode=mode,
+            source=self.source,
+            number=self.opened.source,
+            options=self.options,
+            samples=self._readers.samples,
+            batches=self.batches,
+            pages=pages,
+            configuration=self.configuration,
+            is_new=self._is_new_address,
+            is_seed=self.seeds.is_seed,
+            incomplete=self.incomplete,
+        )
+
+    def _is_new_address(self, url: str) -> bool:
+        """Whether an address is in scope, and no page has led to it."""
+        scope = self.scope.linked
+        return scope.allows(url) and not self._offers.known([url], scope)
 
     def _new_listed(self) -> ListedFiles | None:
         """Return the listing of the run; None where links lead to all pages."""
@@ -452,8 +474,8 @@ class Run:
 
     def _load(self, numbers: Sequence[int]) -> list[Page]:
         pages = self.extractions.load(numbers, forced=self.forced)
-        if self.rendered is not None:
-            self.rendered.load(pages)
+        if self.choice is not None:
+            self.choice.load(pages)
         return pages if self.due_pages is None else self.due_pages.due(pages)
 
     def _written(self, written: Written) -> None:

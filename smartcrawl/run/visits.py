@@ -31,6 +31,7 @@ from smartcrawl.rules.http import (
     outcome_of_http_status,
 )
 from smartcrawl.rules.model import Extraction, Fault, Outcome
+from smartcrawl.rules.render_need import WITH_BROWSER, ReadBy
 from smartcrawl.run.answers import NextRequest, bot_wall_of_answer
 from smartcrawl.run.detours import Redirect
 from smartcrawl.run.hosts import HostGate, Turn
@@ -49,7 +50,7 @@ def begins_with_head(run: Run, page: Page) -> bool:
     """Whether the first request of a page is a HEAD, which may save a download."""
     if page.plan.verify or page.plan.spelling or run.source.lists(page.url):
         return False  # a file has no headers to ask for
-    if run.source.is_rendered:
+    if run.choice is not None and run.choice.begins(page) is not ReadBy.PLAIN:
         return False
     return run.trust.asks_head(page)
 
@@ -60,8 +61,9 @@ def conditional_page_headers(run: Run, page: Page, url: str) -> Mapping[str, str
     The validators of a page belong to its address, whatever signature or session id is in ``url``.
     """
     trusted = page_is_trusted(run, page, url)
-    if run.rendered is not None and not page.kind:
-        return run.rendered.headers(page, url) if trusted else {}
+    if run.choice is not None and (read_by := run.choice.begins(page)) in WITH_BROWSER:
+        shown = trusted and read_by is ReadBy.SHOWN
+        return run.choice.headers(page, url) if shown else {}
     etag, date = run.trust.validators(page) if trusted else (None, None)
     respelled = run.trust.of(page.host).respells
     return http_conditional_headers(etag, date, trusted=trusted, respelled=respelled)

@@ -52,7 +52,8 @@ class SiteSource(Source):
     by_default: bool = False  #: a new address, for which the operator chose no extent
     stale: str | None = None  #: the start that the registry still has of one that is open
     ways: tuple[str, ...] = ()  #: request URLs by which its seed led to ``start``
-    render: Literal["no", "always"] = "no"  #: whether a browser shows its pages first
+    #: Whether a browser shows its pages first; None: by RENDER.
+    render: Literal["no", "auto", "always"] | None = None
     render_wait_for: Selector = ""  #: CSS: an element to wait for
     render_scroll: Limit = 0  #: times that a page is scrolled to its end
     render_seconds: Annotated[int, Field(ge=1, le=300)] = 10  #: of a page, without its requests
@@ -83,7 +84,7 @@ class SiteSource(Source):
         if self.render_hash_routes and not self.is_rendered:
             raise ValueError(
                 "have render_hash_routes and no browser that could show them: add"
-                ' render = "always", or leave render_hash_routes out'
+                ' render = "auto" or "always", or leave render_hash_routes out'
             )
         scope = self.scope
         outside = [
@@ -118,7 +119,7 @@ class SiteSource(Source):
     @property
     def is_rendered(self) -> bool:
         """Whether a browser shows its pages before they are read."""
-        return self.render != "no"
+        return self.render not in (None, "no")
 
     @property
     def has_hash_routes(self) -> bool:

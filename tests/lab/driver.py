@@ -59,7 +59,7 @@ class Driver(RunLoop):
         if run.session is not None:
             run.session.ask_with(self._ask_for_login)
             run.session.pause = _no_pause
-        self._rendered = None if run.rendered is None else LabBrowser(run, web, self._forbids)
+        self._rendered = None if run.choice is None else LabBrowser(run, web, self._forbids)
         self._robots = (
             _Robots(run, web, settings, now) if settings.getbool("ROBOTSTXT_OBEY") else None
         )

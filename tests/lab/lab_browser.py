@@ -39,15 +39,15 @@ class Shown:
 class LabBrowser:
     """Renders by the table `LabBrowser.table`, and asks the sites of the lab."""
 
-    #: By path of a page; of a path without an entry, by "*".
+    #: By path of a page; of a path without an entry, by "*"; without that it shows its document.
     table: ClassVar[dict[str, Shown | Callable[[str], Shown]]] = {}
     missing: ClassVar[str] = ""  #: why there is no browser
     shown: ClassVar[list[str]] = []  #: paths that were rendered
 
     def __init__(self, run: Run, web: Web, forbids: Callable[[str], bool]) -> None:
         self._run, self._web, self._forbids = run, web, forbids
-        assert run.rendered is not None
-        run.rendered.drive(self)
+        assert run.choice is not None
+        run.choice.drive(self)
 
     def rules(self, url: str) -> PageRequestRules:
         assert isinstance(self._run.source, SiteSource)
@@ -70,12 +70,14 @@ class LabBrowser:
     async def taken(self, attempt: VisitAttempt, answer: Answer) -> Visit | NextRequest:
         """Take a document as the middleware of a crawl does."""
         run = self._run
-        assert run.rendered is not None
+        assert run.choice is not None
         trusted = page_is_trusted(run, attempt.page, answer.url)
         try:
-            found = await run.rendered.take(attempt, answer, trusted=trusted)
+            found = await run.choice.take(attempt, answer, trusted=trusted)
         except RenderingError as error:
             return failed_visit(run, attempt, answer.url, (Fault(error.fault), str(error)))
+        if found is None:
+            return visit_of_answer(run, attempt, answer)
         bare = answer._replace(body=b"", headers=[(b"Content-Type", b"text/html; charset=utf-8")])
         match found.way:
             case Way.CONFIRMED:
@@ -92,8 +94,8 @@ class LabBrowser:
 
     async def ask(self, question: DataQuestion) -> Answer | str:
         """Ask a site of the lab."""
-        assert self._run.rendered is not None
-        self._run.rendered.asked()
+        assert self._run.choice is not None
+        self._run.choice.pages.asked()
         if self._forbids(question.url):
             return forbidden_by_robots(url_host_key(question.url))
         sent = dict(question.headers)
@@ -105,11 +107,10 @@ class LabBrowser:
     async def render(self, document: Answer) -> Rendering:
         """Show a page by the table."""
         if self.missing:
-            self._run.incomplete("render: no browser")
             raise RenderingError(f"render: no browser ({self.missing})", Fault.NO_BROWSER)
         path = urlsplit(document.url).path
         LabBrowser.shown.append(path)
-        entry = self.table.get(path) or self.table["*"]
+        entry = self.table.get(path) or self.table.get("*") or Shown(document.body.decode)
         shown = entry if isinstance(entry, Shown) else entry(path)
         found = Rendering(document.url, streams=shown.streams)
         found.requests.append(_made("GET", document.url, DOCUMENT, {}, document))
@@ -121,11 +122,12 @@ class LabBrowser:
             word, _, place = ask.rpartition(" ")
             kind, method = (word or "Fetch", "GET") if word != "POST" else ("Fetch", "POST")
             url = urljoin(document.url, place)
-            answer = await self.ask(DataQuestion(url, method, shown.headers, ""))
+            refused = self.rules(document.url).refusal("GET", url, kind)
+            answer = refused or await self.ask(DataQuestion(url, method, shown.headers, ""))
             found.requests.append(_made(method, url, kind, shown.headers, answer))
             bodies.append(answer.body if isinstance(answer, Answer) else None)
         bodies += [None] * (len(shown.asks) - len(bodies))
-        found.html = shown.show(*bodies)
+        found.html = shown.show(*bodies) if shown.asks else shown.show()
         return found
 
 

@@ -25,6 +25,7 @@ CONTRACT = (
     "test_registry_purge", "test_registry_renamed", "test_registry_reports", "test_registry_runs",
     "test_registry_seed_names", "test_registry_sharing", "test_registry_status",
     "test_registry_tombstones", "test_login_rows", "test_process_rows", "test_rendered_rows",
+    "test_render_sample_rows",
     "test_registry_views", "test_run_counts", "test_seed_fields", "test_file_items",
     "test_registry_equal_bytes", "test_registry_renamed_pins", "test_exported_pages",
     "test_mcp_registry", "test_tables_manual",

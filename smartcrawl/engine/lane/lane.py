@@ -765,19 +765,19 @@ class RevalidationLane:
 
     async def _confirm(self, flight: Flight, answer: LaneAnswer) -> None:
         """Finish a page that answered 304: by its data, if a browser showed it."""
-        rendered, page, attempt = self._run.rendered, flight.page, flight.attempt
-        if rendered is None or page.rendering is None:
+        choice, page, attempt = self._run.choice, flight.page, flight.attempt
+        if choice is None or page.rendering is None:
             await self._confirmations.visit(flight, answer)
             return
         document = Answer(page.url, 304, answer.headers, b"", answer.latency)
         trusted = page_is_trusted(self._run, page, page.url)
         try:
-            found = await rendered.take(attempt, document, trusted=trusted)
+            found = await choice.take(attempt, document, trusted=trusted)
         except RenderingError as error:
             why = Fault(error.fault), str(error)
             await self._confirmations.take(failed_visit(self._run, attempt, page.url, why))
             return
-        if found.way is Way.CONFIRMED:
+        if found is None or found.way is Way.CONFIRMED:
             await self._confirmations.visit(flight, answer)
         elif found.way is Way.NOT_FOUND:
             visit = visit_of_answer(self._run, attempt, document._replace(status=404, headers=()))

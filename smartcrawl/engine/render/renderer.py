@@ -52,6 +52,7 @@ from smartcrawl.rules.rendering import (
 from smartcrawl.run.hosts import host_gate_slot
 from smartcrawl.run.login_ports import RunLogin
 from smartcrawl.run.received import Answer
+from smartcrawl.run.render_choice import NO_BROWSER
 from smartcrawl.run.rendered import DataQuestion
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import page_is_trusted
@@ -61,7 +62,6 @@ from smartcrawl.sources.site import SiteSource
 logger = logging.getLogger(__name__)
 
 _BRINGS: Final = LIKE_200 | {200}
-NO_BROWSER: Final = "render: no browser"
 _MOST_SHARED: Final = 64 * 1024 * 1024  #: bytes of answers that pages of a run share
 _STARTS: Final = 2  #: of a browser for one page: it may have ended by another
 #: Headers that are the downloader's own.
@@ -86,9 +86,10 @@ class PageRenderer:
     def __init__(self, crawler: Crawler, run: Run, source: SiteSource) -> None:
         self._crawler = crawler
         self._run = run
-        assert run.rendered is not None, "its source is rendered"
-        self._pages = run.rendered
-        self._pages.drive(self)
+        assert run.choice is not None, "its source may be rendered"
+        self._choice = run.choice
+        self._pages = run.choice.pages
+        self._choice.drive(self)
         self.lane: LaneAsking | None = None  #: asks for data beside the downloader
         self._source = source
         self._browser: Browser | None = None
@@ -121,7 +122,9 @@ class PageRenderer:
         return sniffed_media_type(header, response.body) in HTML_TYPES
 
     async def taken(self, request: Request, response: Response) -> Response | Request:
-        """Return the answer of a page by its data, or by what it shows; or its next request.
+        """Return the answer of a page as it is, by its data, or by what it shows.
+
+        Or the next request of its visit.
 
         Raises:
             RenderingError: it could not be rendered; the stored page stays.
@@ -132,11 +135,13 @@ class PageRenderer:
             response.request = request
         document = answer_of_scrapy_response(response)
         try:
-            found = await self._pages.take(attempt, document, trusted=trusted)
+            found = await self._choice.take(attempt, document, trusted=trusted)
         except _RenderingError:
             raise
         except RenderingError as error:
             raise _RenderingError(str(error), error.fault) from error
+        if found is None:
+            return response
         match found.way:
             case Way.CONFIRMED:
                 return _with_status(response, 304)
@@ -242,7 +247,6 @@ class PageRenderer:
                     self._missing = error
                     logger.warning("no page is rendered in this run: %s", error)
             if self._browser is None:
-                self._run.incomplete(NO_BROWSER)
                 raise _RenderingError(f"{NO_BROWSER} ({self._missing})", Fault.NO_BROWSER)
             return self._browser
 

@@ -20,6 +20,7 @@ from smartcrawl.registry.commit.visit import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import numbers_for_sql, pack_stored_numbers, unpack_stored_numbers
+from smartcrawl.registry.render_samples import store_sample_rows
 from smartcrawl.registry.rendered import store_data_rows, store_page_rows
 from smartcrawl.registry.spellings import store_spelling_rows, store_tried_rows
 from smartcrawl.rules.absence import SPOKEN
@@ -501,6 +502,7 @@ class RegistryCommit:
         )
         store_former_hashes(self._connection, self._visits.records.former)
         store_data_rows(self._connection, self._source, batch.data)
+        store_sample_rows(self._connection, self._source, batch.samples)
         store_page_rows(self._connection, self._visits.rendered)
         for left in self._visits.records.prepared.values():  # the visit is stale, or the text known
             self._sink.remove(left)

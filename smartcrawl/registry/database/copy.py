@@ -48,6 +48,7 @@ TABLES: Final[Mapping[str, str]] = {
     "item": _OF_RECORDS,
     "data_request": _OF_SOURCE,
     "page_data": _OF_RECORDS,
+    "render_sample": _OF_SOURCE,
     "candidate": _OF_SOURCE,
     "evidence": _OF_SOURCE,
 }

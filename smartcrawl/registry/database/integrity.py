@@ -46,6 +46,7 @@ _JSON: Final = (
     ("candidate", "detail"), ("evidence", "detail"), ("evidence", "restore"),
     ("not_found", "profile"), ("collapse", "answer"), ("spelling", "urls"),
     ("spelling", "tried"), ("data_request", "headers"), ("data_request", "noise"),
+    ("render_sample", "refused"),
 )  # fmt: skip
 _SCHEMA: Final = """
 SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'

@@ -123,6 +123,7 @@ _OF_SOURCE: Final = (
     "DELETE FROM candidate WHERE source = ?",
     "DELETE FROM evidence WHERE source = ?",
     "DELETE FROM data_request WHERE source = ?",
+    "DELETE FROM render_sample WHERE source = ?",
     "DELETE FROM run WHERE source = ?",
     "DELETE FROM source WHERE no = ?",
 )

@@ -1,0 +1,359 @@
+"""Which pages of a run a browser shows: all of them, or those that samples say need it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from smartcrawl.extract.browser.launch import find_browser
+from smartcrawl.extract.browser.page import Rendering
+from smartcrawl.extract.browser.pipe import BrowserError
+from smartcrawl.extract.html import parse_html
+from smartcrawl.model.documents import Document
+from smartcrawl.model.exceptions import RenderingError
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Page, VisitAttempt
+from smartcrawl.model.rendered import StoredSample
+from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
+from smartcrawl.registry.render_samples import SampleReader
+from smartcrawl.rules.data_requests import page_template
+from smartcrawl.rules.model import Fault, Standing
+from smartcrawl.rules.render_need import (
+    SAMPLES,
+    Need,
+    ReadBy,
+    RenderMode,
+    Sample,
+    is_empty_shell,
+    needs_browser,
+    page_read_by,
+    sample_of,
+    sampled_template,
+    template_need,
+)
+from smartcrawl.rules.rendering import DATA, POLLING
+from smartcrawl.run.batches import Batches
+from smartcrawl.run.received import Answer, AnswerHeaders
+from smartcrawl.run.rendered import PageBrowser, RenderedPages, Taken
+from smartcrawl.sources.base import Source, SourceExtractionConfig
+from smartcrawl.sources.site import SiteSource
+
+logger = logging.getLogger(__name__)
+
+NO_BROWSER: Final = "render: no browser"
+_LONGEST_WAIT: Final = 60.0  #: seconds that a page waits for the samples of its template
+_NUMBER_BYTES: Final = 8
+
+
+class RenderChoice:
+    """Chooses how each page of a run is read, and takes the samples that decide it."""
+
+    def __init__(
+        self,
+        *,
+        mode: RenderMode,
+        source: Source,
+        number: int,
+        options: Options,
+        samples: SampleReader,
+        batches: Batches,
+        pages: RenderedPages,
+        configuration: SourceExtractionConfig,
+        is_new: Callable[[str], bool],
+        is_seed: Callable[[int], bool],
+        incomplete: Callable[[str], None],
+    ) -> None:
+        """``number``: source.no. ``is_new``: whether an address is in scope, and none led to it."""
+        self._mode = mode
+        self._source = source
+        self._number = number
+        self._trackers = options.trackers
+        self._batches = batches
+        self.pages = pages
+        self._configuration = configuration
+        self._is_new = is_new
+        self._is_seed = is_seed
+        self._incomplete = incomplete
+        self.missing = _missing_browser(options) if mode is RenderMode.AUTO else ""
+        self._samples = samples.samples(number) if mode is RenderMode.AUTO else {}
+        self._templates: defaultdict[str, set[str]] = defaultdict(set)  #: by host
+        for stored in self._samples.values():
+            self._templates[_host_of(stored.template)].add(stored.template)
+        self._needs: dict[str, Need] = {}  #: by template, until there is another sample
+        self._verdicts: dict[int, bool | None] = {}  #: by number of a sample; likewise
+        self._turns: defaultdict[str, set[int]] = defaultdict(set)  #: pages that are sampled now
+        self._tries: defaultdict[str, int] = defaultdict(int)  #: of templates, that brought none
+        self._landed = asyncio.Event()
+        self._said: set[str] = set()
+
+    def drive(self, browser: PageBrowser) -> None:
+        """Render and ask by a browser."""
+        self.pages.drive(browser)
+
+    def load(self, pages: Sequence[Page]) -> None:
+        """Read what stored pages were made of."""
+        self.pages.load(pages)
+
+    def headers(self, page: Page, url: str) -> Mapping[str, str]:
+        """Return the headers that make the request for a rendered page's document conditional."""
+        return self.pages.headers(page, url)
+
+    async def probed(self, answer: Answer, host: str) -> Answer:
+        """Return the answer for an address that cannot exist, as pages of its host are read.
+
+        Raises:
+            RenderingError: it cannot be rendered.
+        """
+        if self._mode is RenderMode.AUTO and not any(
+            self._need(template) is Need.NEEDED for template in self._templates[host]
+        ):
+            return answer
+        return await self.pages.probed(answer)
+
+    # The choice
+
+    def begins(self, page: Page) -> ReadBy:
+        """Return how a page is read that is about to be requested."""
+        read_by = page.plan.read_by
+        if read_by is None:
+            read_by = page.plan.read_by = self._chosen(page)
+            if read_by is ReadBy.SAMPLED:
+                self._turns[self._template(page)].add(page.no)
+        return read_by
+
+    def landed(self, page: Page) -> None:
+        """Note that the visit of a page has ended, with a sample or without."""
+        if page.plan.read_by is not ReadBy.SAMPLED:
+            return
+        turns = self._turns[self._template(page)]
+        if page.no in turns:
+            turns.discard(page.no)
+            self._tell()
+
+    def _chosen(self, page: Page) -> ReadBy:
+        if page.kind or page.plan.verify:
+            return ReadBy.PLAIN
+        if self._mode is RenderMode.ALWAYS:
+            return ReadBy.SHOWN
+        template = self._template(page)
+        need = self._need(template)
+        if need is not Need.OPEN:
+            return page_read_by(need, None, is_sampled=False, has_turn=False)
+        key = self._key(page)
+        is_sampled = key in self._samples and not self._is_allowed_now(self._samples[key])
+        has_turn = self._has_turn(template)
+        own = self._verdict(key) if is_sampled else None
+        found = page_read_by(need, own, is_sampled=is_sampled, has_turn=has_turn)
+        if found is ReadBy.WAITS and not self._turns[template]:
+            return ReadBy.PLAIN  # no sample is on its way
+        return found
+
+    def _has_turn(self, template: str) -> bool:
+        """Whether a template may have one more sample in this run."""
+        if self.missing:
+            return False
+        taken = sum(
+            stored.template == template and not self._is_allowed_now(stored)
+            for stored in self._samples.values()
+        )
+        return taken + len(self._turns[template]) + self._tries[template] < SAMPLES
+
+    def _is_allowed_now(self, stored: StoredSample) -> bool:
+        """Whether the source has been allowed since what was refused to a sample."""
+        hosts = self._source.data_hosts if isinstance(self._source, SiteSource) else ()
+        return bool({*hosts} & {*stored.sample.refused})
+
+    def _template(self, page: Page) -> str:
+        known = self._templates[page.host]
+        found = sampled_template(page_template(page.url), page.host, known)
+        known.add(found)
+        return found
+
+    def _key(self, page: Page) -> int:
+        """Return the number of a page's sample."""
+        name = f"{self._number} {normalize_url(page.url, self._trackers)}"
+        return int.from_bytes(url_digest(name)[:_NUMBER_BYTES], "big") >> 1
+
+    def _verdict(self, key: int) -> bool | None:
+        """Return whether a sampled page needs a browser."""
+        if key not in self._verdicts:
+            stored = self._samples[key]
+            host = _host_of(stored.template)
+            others = [
+                other.sample
+                for number, other in self._samples.items()
+                if number != key and _host_of(other.template) == host
+            ]
+            self._verdicts[key] = needs_browser(stored.sample, others)
+        return self._verdicts[key]
+
+    def _need(self, template: str) -> Need:
+        found = self._needs.get(template)
+        if found is None:
+            verdicts = [
+                self._verdict(key)
+                for key, stored in self._samples.items()
+                if stored.template == template
+            ]
+            found = self._needs[template] = template_need(verdicts)
+        return found
+
+    # Answers
+
+    async def take(self, attempt: VisitAttempt, document: Answer, *, trusted: bool) -> Taken | None:
+        """Say how the visit of a page goes on; None: its document is read as it is.
+
+        ``trusted``: whether its data may confirm it.
+
+        Raises:
+            RenderingError: the page cannot be rendered, or its data is missing.
+        """
+        page = attempt.page
+        read_by = self.begins(page)
+        if read_by is ReadBy.WAITS and document.status != 304:
+            read_by = await self._after_samples(page)
+        match read_by:
+            case ReadBy.SHOWN:
+                return await self._shown(attempt, document, trusted=trusted)
+            case ReadBy.SAMPLED if document.status != 304:
+                return await self._sampled(attempt, document)
+        if self.missing and page.state.standing is Standing.BARE:
+            self._look_for_shell(page, document)
+        return None
+
+    async def _shown(self, attempt: VisitAttempt, document: Answer, *, trusted: bool) -> Taken:
+        try:
+            return await self.pages.take(attempt, document, trusted=trusted)
+        except RenderingError as error:
+            if error.fault is Fault.NO_BROWSER:
+                self._incomplete(NO_BROWSER)
+            raise
+
+    async def _after_samples(self, page: Page) -> ReadBy:
+        """Return how a page is read once the samples of its template are there."""
+        template = self._template(page)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_WAIT):
+                while self._turns[template] and self._need(template) is Need.OPEN:
+                    await self._landed.wait()
+        page.plan.read_by = None
+        found = self.begins(page)
+        if found is ReadBy.WAITS:
+            found = page.plan.read_by = ReadBy.PLAIN
+        return found
+
+    def _tell(self) -> None:
+        """Wake the pages that wait for samples."""
+        self._landed.set()
+        self._landed = asyncio.Event()
+
+    async def _sampled(self, attempt: VisitAttempt, document: Answer) -> Taken | None:
+        """Read a page both ways; return what the browser shows where that is needed."""
+        page, template = attempt.page, self._template(attempt.page)
+        try:
+            found = await self.pages.look(document)
+        except RenderingError as error:
+            self.missing = str(error)
+            self.landed(page)
+            return None
+        if found.problem:
+            logger.info("%s is read without a browser: %s", page.url, found.problem)
+            self._tries[template] += 1
+            self._done(page, document)
+            return None
+        key = self._key(page)
+        stored = StoredSample(template, self._compared(document, found))
+        self._samples[key] = self._batches.batch.samples[key] = stored
+        self._needs.clear()
+        self._verdicts.clear()
+        verdict, need = self._verdict(key), self._need(template)
+        if verdict is None:
+            self._say_refused(page, stored.sample.refused)
+        if need is Need.NEEDED or (verdict and need is Need.OPEN):
+            try:
+                return await self._shown(attempt, document, trusted=False)
+            finally:
+                self._done(page, document)
+        self._done(page, document)
+        return None
+
+    def _done(self, page: Page, document: Answer) -> None:
+        self.pages.forget(document)
+        self.landed(page)
+
+    def _compared(self, document: Answer, found: Rendering) -> Sample:
+        plain = self._read(document.body, _type_of(document), document.url)
+        shown = self._read(
+            found.html.encode("utf-8", "replace"), "text/html; charset=utf-8", document.url
+        )
+        known = {link.url for link in plain.links}
+        links = [
+            link.url
+            for link in shown.links
+            if link.url not in known and not link.nofollow and self._is_new(link.url)
+        ]
+        refused = {
+            url_host_key(made.url)
+            for made in found.requests
+            if made.kind in DATA and made.refused and made.refused != POLLING
+        }
+        return sample_of(plain.text, shown.text, links, refused)
+
+    def _read(self, body: bytes, content_type: str, url: str) -> Document:
+        selectors = self._configuration.selectors
+        return parse_html(
+            body,
+            content_type=content_type,
+            url=url,
+            keep=selectors.keep,
+            drop=selectors.drop,
+            detect=False,
+            routes=self._configuration.routes,
+        )
+
+    # Messages
+
+    def _say_refused(self, page: Page, refused: Collection[str]) -> None:
+        """Log once for each host that samples decide nothing, and why."""
+        if page.host not in self._said:
+            self._said.add(page.host)
+            logger.warning(
+                "whether pages of %s need a browser is open: %s asked %s, which data_hosts of its"
+                ' source or robots.txt does not permit; set data_hosts, or render = "no"',
+                page.host, page.url, ", ".join(refused),
+            )  # fmt: skip
+
+    def _look_for_shell(self, page: Page, document: Answer) -> None:
+        """Note that a new seed shows nothing without a browser, and there is none."""
+        if not self._is_seed(page.no) or document.status != 200:
+            return
+        plain = self._read(document.body, _type_of(document), document.url)
+        scripts = document.body.lower().count(b"<script")
+        links = len(plain.links)
+        if is_empty_shell(words=len(plain.text.split()), scripts=scripts, links=links):
+            logger.warning("%s shows nothing without a browser: %s", page.url, self.missing)
+            self._incomplete(NO_BROWSER)
+
+
+def _missing_browser(options: Options) -> str:
+    """Return why there is no browser; an empty string: there is one."""
+    if sys.platform != "linux":
+        return "pages are rendered on Linux only"
+    try:
+        find_browser(options.render_browser)
+    except BrowserError as error:
+        return str(error)
+    return ""
+
+
+def _host_of(template: str) -> str:
+    return template.partition("/")[0].partition(" ")[0]
+
+
+def _type_of(answer: Answer) -> str:
+    return AnswerHeaders(answer.headers).get(b"content-type") or ""
