@@ -10,7 +10,8 @@ VENV = ROOT / ".venv"
 
 
 def enter() -> None:
-    """Continue the program that runs in .venv, which is prepared with the tools if it is not."""
+    """Continue the program in .venv, which is prepared with the tools if it is not."""
+    os.environ["RENDER"] = "no"  # no browser starts because one is installed
     if VENV.exists() and Path(sys.prefix).samefile(VENV):
         return
     prepared = subprocess.run([ROOT / "script" / "setup", "test"], check=False)

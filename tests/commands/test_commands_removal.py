@@ -1034,6 +1034,8 @@ def test_why_of_an_indexed_page(orphaned: World):
         "why": None,
         "headers": {"If-None-Match": '"10"'},
         "distrusted": [],
+        "dataRequests": 0,
+        "confirmedBy": None,
     }
     assert story["linksIn"] == {"count": 1, "shown": [f"{SITE}/"]}
     assert way(story) is None

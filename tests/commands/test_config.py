@@ -312,7 +312,8 @@ def test_wrong_values_are_shown_and_the_first_is_named(ask_config: Ask):
 
 def test_a_module_of_somebody_else_is_a_place_of_its_own(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LOST_THRESHOLD", "5")
-    settings = Settings(OURS | {"DEPTH_LIMIT": 9, "LOST_THRESHOLD": "5"}, priority="project")
+    changed = {"DEPTH_LIMIT": 9, "LOST_THRESHOLD": "5", "RENDER": "auto"}
+    settings = Settings(OURS | changed, priority="project")
     settings.set("ORPHAN_THRESHOLD", 4, priority="cmdline")
 
     found = {

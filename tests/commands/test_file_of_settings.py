@@ -25,6 +25,7 @@ def call(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     for name in (*module.defaults, "SMARTCRAWL_DATA_DIR"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(module, "RENDER", "auto")  # it was imported under the tests' own
 
     def called(*words: str, expect: int = 0) -> tuple[str, str]:
         status = main_command(words)
