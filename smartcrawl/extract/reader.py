@@ -53,9 +53,9 @@ MUTED: Final = frozenset({
 #: Boilerplate, within a line.
 CONTROLS: Final = frozenset({"button", "datalist", "option", "select", "textarea"})
 #: Boilerplate, as a block.
-ASIDES: Final = frozenset({"aside", "nav", "search"})
+ASIDES: Final = frozenset({"nav", "search"})
 #: Boilerplate unless they belong to ``<main>`` or an ``<article>``.
-EDGES: Final = frozenset({"footer", "header"})
+EDGES: Final = frozenset({"aside", "footer", "header"})
 #: Blocks that are boilerplate by their class or id.
 CONTAINERS: Final = frozenset({
     "center", "details", "div", "dl", "form", "ol", "section", "table", "ul",
@@ -697,6 +697,12 @@ class MarkupReader(Regions):
         self._tokens.append(BREAK)
         self._open_region(Region.BOILERPLATE)
 
+    def _open_note(self, tag: str, attributes: Attributes) -> None:
+        """Open an ``<aside>``: in main parts and articles a footnote, topic or box of the text."""
+        self._open_block(tag, attributes)
+        if not (self._is_open(Region.MAIN) or self._is_open(Region.ARTICLE)):
+            self._open_region(Region.BOILERPLATE)
+
     def _open_edge(self, tag: str, attributes: Attributes) -> None:
         """Open a header or footer, which is boilerplate outside of main parts and articles."""
         self._open_container(tag, attributes)
@@ -957,6 +963,7 @@ _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
     **dict.fromkeys(HEADINGS, MarkupReader._open_heading),
     **dict.fromkeys(CELLS, MarkupReader._open_cell),
     "dl": MarkupReader._open_definitions,
+    "aside": MarkupReader._open_note,
     "main": MarkupReader._open_main,
     "article": MarkupReader._open_article,
     "thead": MarkupReader._open_head_rows,

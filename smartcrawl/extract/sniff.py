@@ -175,6 +175,7 @@ EPUB: Final = "application/epub+zip"
 MARKDOWN: Final = "text/markdown"
 CSV: Final = "text/csv"
 JSON: Final = "application/json"
+NOTEBOOK: Final = "application/x-ipynb+json"
 XML: Final = "application/xml"
 ZIP: Final = "application/zip"
 OLE: Final = "application/x-ole-storage"
@@ -278,7 +279,14 @@ _MIN_CONTROLS: Final = 4  #: fewer are slips of an editor
 _CONTROL_SHARE: Final = 32  #: one in so many; packed bytes have one in ten
 _WIDE_BOMS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
-_ENDINGS: Final = {"csv": CSV, "tsv": CSV, "md": MARKDOWN, "markdown": MARKDOWN}
+_ENDINGS: Final = {
+    "csv": CSV,
+    "tsv": CSV,
+    "md": MARKDOWN,
+    "markdown": MARKDOWN,
+    "mdx": MARKDOWN,
+    "qmd": MARKDOWN,
+}
 _JSON_TRIED: Final = 65_536  #: bytes; longer bodies are typed by the URL alone
 
 _DIRECTORY_END: Final = Struct("<4s4xHHIIH")
@@ -337,7 +345,8 @@ def sniffed_media_type(content_type: str, body: bytes, url: str = "") -> str:
             return BINARY
         return _by_ending(named, start, body, url) or named or _sniff(start)
     if named in _MARKED:
-        return "text/html" if _PAGE_START.match(start) else named
+        typed = NOTEBOOK if named == JSON and _ending(url) == "ipynb" else named
+        return "text/html" if _PAGE_START.match(start) else typed
     if named in _FILES:
         return "text/html" if _HTML_START.match(start) else named
     return named
@@ -448,6 +457,8 @@ def _by_ending(named: str, start: bytes, body: bytes, url: str) -> str:
     if not text or (not named and _PAGE_START.match(start)):
         return ""
     ending = _ending(url)
+    if ending == "ipynb" and text[:1] == b"{":
+        return NOTEBOOK
     if text[:1] in b"{[" and (ending == "json" or not named):
         if len(body) > _JSON_TRIED:
             return JSON if ending == "json" else _ENDINGS.get(ending, "")

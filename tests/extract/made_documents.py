@@ -276,5 +276,6 @@ def every() -> dict[str, bytes]:
         sniff.MARKDOWN: MARKDOWN,
         sniff.CSV: b"name;count\nnuts;12\nbolts;13\n",
         sniff.JSON: b'{"title": "T", "items": [1, {"a": "b"}], "none": null}',
+        sniff.NOTEBOOK: b'{"cells": [{"cell_type": "markdown", "source": ["# T\\n", "text"]}]}',
         sniff.XML: b"<?xml version='1.0'?><doc><title>T</title><p>a <b>b</b> c</p></doc>",
     }

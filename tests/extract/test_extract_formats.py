@@ -1,5 +1,6 @@
 """What documents say that are no pages, and that no body of theirs does more than fail."""
 
+import json
 import random
 import re
 import zipfile
@@ -25,7 +26,19 @@ from smartcrawl.extract.formats import zipped as archive
 from smartcrawl.extract.formats.common import parsed_document
 from smartcrawl.extract.hashes import document_content_hash, text_hash
 from smartcrawl.extract.pool import parse_document_answer
-from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
+from smartcrawl.extract.sniff import (
+    CSV,
+    DOCX,
+    EPUB,
+    JSON,
+    MARKDOWN,
+    NOTEBOOK,
+    ODT,
+    PDF,
+    PPTX,
+    XLSX,
+    XML,
+)
 from smartcrawl.extract.wire import wire_document
 from smartcrawl.model.documents import Document, Section
 from smartcrawl.model.urls import MAX_URL_LENGTH
@@ -808,6 +821,67 @@ def test_title_and_text_of_markdown(source, title, written):
     document = read(source, MARKDOWN)
 
     assert (document.title, document.text) == (title, written)
+
+
+@pytest.mark.parametrize("name", ["a.mdx", "a.qmd"])
+def test_markdown_of_site_generators_is_read_by_its_ending(name):
+    body = "---\nsidebar_position: 1\ntitle: Lamps\n---\n\n# Lamps\n\nText.\n\n## Fuses\n"
+    url = f"http://site.example/{name}"
+
+    assert sniff.sniffed_media_type("", body.encode(), url) == MARKDOWN
+    document = read(body, MARKDOWN, url=url)
+    assert (document.title, document.text) == ("Lamps", "Lamps\nText.\nFuses")
+
+
+def test_imports_of_mdx_are_no_text():
+    body = "---\ntitle: T\n---\nimport A from './a'\nexport const b = 1\n\n# H\n\nimport it <A/>"
+
+    assert text(body, MARKDOWN) == "import A from './a' export const b = 1\nH\nimport it"
+    document = read(body, MARKDOWN, url="http://site.example/a.mdx?x=1")
+    assert document.text == "H\nimport it"
+
+
+def test_front_matter_of_eight_megabytes_is_refused():
+    body = "---\n" + "key: value\n" * 800_000 + "---\n# H\n"
+
+    assert fault(body, MARKDOWN, "the Markdown text has more than") is FormatFault.TOO_LARGE
+
+
+def test_notebook_gives_its_text_and_code_and_nothing_else():
+    picture = {"data": {"image/png": "iVBORw0KGgo"}, "output_type": "display_data"}
+    cells = [
+        {"cell_type": "markdown", "source": ["# Lamps\n", "A ![p](attachment:p.png) lamp."]},
+        {"cell_type": "code", "source": "print('````')\n", "outputs": [picture]},
+        {"cell_type": "raw", "source": "raw"},
+        {"cell_type": "code", "input": ["x = 1"]},
+        {"cell_type": "heading", "level": 2, "source": "Old"},
+        {"cell_type": "markdown", "source": 7},
+        "no cell",
+    ]
+    body = json.dumps({"cells": cells, "metadata": {"kernelspec": {"name": "python3"}}})
+
+    assert sniff.sniffed_media_type("", body.encode(), "file:///a/b.ipynb") == NOTEBOOK
+    assert sniff.sniffed_media_type("application/json", body.encode(), "file:///b.ipynb") == (
+        NOTEBOOK
+    )
+    document = read(body, NOTEBOOK)
+    assert document.title == "Lamps"
+    assert [section[:3] for section in document.sections] == [
+        (1, "Lamps", "A lamp.\nprint('````')\nx = 1"),
+        (2, "Old", ""),
+    ]
+    assert [block.kind for block in document.sections[0].blocks] == ["code", "code"]
+
+
+@pytest.mark.parametrize("body", ["[]", "{", "7"])
+def test_notebook_that_is_none_is_corrupt(body):
+    assert fault(body, NOTEBOOK, "the notebook") is FormatFault.CORRUPT
+
+
+def test_notes_in_chapters_of_a_book_are_text():
+    page = "<html><body><p>text</p><aside>note</aside><footer>end</footer></body></html>"
+
+    assert text(epub(**{"OEBPS/text/two.xhtml": page}), EPUB).endswith("text\nnote\nend")
 
 
 def test_markdown_is_limited(monkeypatch):

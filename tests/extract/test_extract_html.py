@@ -286,7 +286,20 @@ def test_boilerplate_in_what_is_not_seen_hides_no_text():
 
 
 def test_boilerplate_inside_the_main_region_is_left_out():
-    assert text(f"<main><nav>menu</nav>{LONG}<aside>ad</aside></main>") == LONG.strip()
+    assert text(f"<main><nav>menu</nav>{LONG}<aside hidden>ad</aside></main>") == LONG.strip()
+
+
+@pytest.mark.parametrize("region", ["main", "article", "div role=main"])
+def test_notes_within_the_main_region_are_text(region):
+    end = region.partition(" ")[0]
+    notes = "<aside class=footnote>[1] note</aside><aside class=sidebar><p>topic</p></aside>"
+    found = text(f"<{region}>{LONG}{notes}</{end}><aside>ad</aside>")
+    assert found == f"{LONG.strip()}\n[1] note\ntopic"
+
+
+def test_a_complementary_part_is_no_note():
+    aside = "<aside role=complementary>ad</aside>"
+    assert text(f"<main>{LONG}{aside}</main>") == LONG.strip()
 
 
 def test_links_outside_the_main_region_count():

@@ -38,6 +38,7 @@ _MEDIA_TYPES: Final = {
     "htm": "text/html", "html": "text/html", "shtml": "text/html",
     "xht": "application/xhtml+xml", "xhtml": "application/xhtml+xml",
     "md": sniff.MARKDOWN, "markdown": sniff.MARKDOWN,
+    "mdx": sniff.MARKDOWN, "qmd": sniff.MARKDOWN, "ipynb": sniff.NOTEBOOK,
     "csv": sniff.CSV, "tsv": sniff.CSV, "json": sniff.JSON, "xml": sniff.XML,
     "pdf": sniff.PDF, "docx": sniff.DOCX, "pptx": sniff.PPTX, "xlsx": sniff.XLSX,
     "odt": sniff.ODT, "epub": sniff.EPUB,

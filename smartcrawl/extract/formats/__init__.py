@@ -37,6 +37,7 @@ _READERS: Final[Mapping[str, str]] = {
     sniff.MARKDOWN: "markdown",
     sniff.CSV: "csv_text",
     sniff.JSON: "json_text",
+    sniff.NOTEBOOK: "notebook",
     sniff.XML: "xml_text",
 }
 FORMATS: Final = frozenset(_READERS)  #: MIME types that are read here

@@ -59,7 +59,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     size = 0
     for part in book.chapters:
         chapter = parse_html(
-            archive.read(part), content_type="application/xhtml+xml", url=str(_BASE)
+            archive.read(part), content_type="application/xhtml+xml", url=str(_BASE), keep=("body",)
         )
         text += map(_outside, chapter.sections)
         size += len(chapter.text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from typing import Final
+from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 
@@ -28,6 +29,8 @@ _MAX_NESTING: Final = 100  #: quotes and lists within each other; deeper ones ar
 _FRONT: Final = re.compile(
     r"(---|\+\+\+)[ \t]*\n(.{0,65536}?\n)(?:\1|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL
 )
+#: Statements of MDX at the beginning of a text.
+_IMPORTS: Final = re.compile(r"\A(?:[ \t]*(?:(?:import|export)[ \t{][^\n]*)?\n)+")
 _ANY_KEY: Final = re.compile(r"^[\w-]+[ \t]*[:=]", re.MULTILINE)  #: no text between two rules
 _KEY: Final = re.compile(
     r"^(title|description|lang|language)[ \t]*[:=][ \t]*(\"[^\"\n]*\"|'[^'\n]*'|[^\n#]*)",
@@ -38,7 +41,8 @@ _KEY: Final = re.compile(
 def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a Markdown text: CommonMark with tables and raw HTML.
 
-    Front matter is no text; its title comes before that of the first heading.
+    Front matter is no text; its title comes before that of the first heading. Imports and exports
+    at the beginning of MDX are none either.
 
     Raises:
         FormatError: TOO_LARGE beyond ``MAX_MARKDOWN`` characters.
@@ -54,6 +58,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     if front and _ANY_KEY.search(front[2]):
         properties = {key: value.strip().strip("\"'") for key, value in _KEY.findall(front[2])}
         text = text[front.end() :]
+    text = _IMPORTS.sub("", text) if urlsplit(url).path.lower().endswith(".mdx") else text
     html = _renderer().render(text)
     if declared := properties.get("lang") or properties.get("language", ""):
         html = f'<html lang="{re.sub(r"[^A-Za-z_-]", "", declared)}">{html}'
