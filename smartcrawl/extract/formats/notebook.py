@@ -13,6 +13,7 @@ from smartcrawl.extract.formats.common import corrupt_document, document_too_lar
 from smartcrawl.extract.sniff import decode_charset
 from smartcrawl.model.documents import Document
 
+_DIGITS: Final = 9
 _BACKTICKS: Final = re.compile("`{3,}")
 _INLINE_DATA: Final = re.compile(r"\((?:data:|attachment:)[^()\s]*\)")  #: pictures in the notebook
 
@@ -29,7 +30,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """
     charset, text = decode_charset(body, content_type, markup=False)
     try:
-        notebook = json.loads(text, parse_int=str)
+        notebook = json.loads(text, parse_int=_short_number)
     except RecursionError as error:
         raise document_too_large("the notebook is nested too deep") from error
     except ValueError as error:
@@ -41,6 +42,11 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
         url=url,
     )
     return replace(rendered, charset=charset)
+
+
+def _short_number(digits: str) -> int:
+    """Return the beginning of a number: Python refuses to parse more than 4,300 digits."""
+    return int(digits[:_DIGITS])
 
 
 def _cells(notebook: Any) -> Iterator[str]:
