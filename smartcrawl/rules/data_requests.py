@@ -16,7 +16,7 @@ from smartcrawl.rules.rendering import DATA, DOCUMENT, SCRIPT, WORKER
 
 SECONDS_MARK, MILLISECONDS_MARK = "{s}", "{ms}"  #: in the place of a parameter that is the time
 _CLOCKS_APART: Final = 600  #: seconds by which a parameter may differ from the time
-_DIGITS: Final = re.compile(r"\d{10}|\d{13}")
+_DIGITS: Final = re.compile(r"(?:\d{10}|\d{13})")
 _PLACE: Final = re.compile(r"(?<==)\{m?s\}(?=&|$)|(?<=[?&])\{m?s\}(?=&|$)")
 #: The name of a script that changes with its bytes: eight hexadecimal digits, or letters between
 #: digits.
@@ -34,8 +34,9 @@ _REFUSED: Final = frozenset({401, 403, 407, 408, 425, 429})
 _ABSENT: Final = frozenset({404, 410})
 #: Headers of a request that its repetition has, too.
 REPEATED: Final = frozenset({"accept", "content-type", "x-requested-with"})
-_SECRET: Final = re.compile(r"auth|token|secret|key|csrf|xsrf|session")
+_SECRET: Final = re.compile(r"(?:auth|token|secret|key|csrf|xsrf|session)")
 _DRESSED: Final = "cookie"
+_WORDS: Final = re.compile(r"[/?&=.:,]")
 MOST_SIBLINGS: Final = 2  #: pages of a template that show together what all have
 
 
@@ -53,7 +54,7 @@ def _timeless(part: str, now: float) -> str:
     name, equals, value = part.rpartition("=")
     if not _DIGITS.fullmatch(value):
         return part
-    is_long = len(value) > 10
+    is_long = len(value) == 13
     seconds = int(value) / (1000 if is_long else 1)
     if abs(seconds - now) > _CLOCKS_APART:
         return part
@@ -98,7 +99,7 @@ def repeated_headers(headers: Mapping[str, str]) -> dict[str, str] | None:
         lower = name.lower()
         if lower in REPEATED:
             found[lower] = value
-        elif lower != _DRESSED and _SECRET.search(lower):
+        elif _SECRET.search(lower):
             return None
     return found
 
@@ -113,7 +114,7 @@ def request_number(
 ) -> int:
     """Return the number of a request: requests that ask the same of a source have one."""
     parts = json.dumps([source, method, url, sorted(headers.items()), body])
-    return _number(hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest())
+    return _number(hashlib.sha256(parts.encode()).digest())
 
 
 def _number(digest: bytes) -> int:
@@ -123,7 +124,7 @@ def _number(digest: bytes) -> int:
 def answer_digest(status: int, location: str, body: bytes) -> bytes:
     """Return the digest of an answer: of its body, and of where a redirect leads."""
     if 300 <= status < 400:
-        body = location.encode("utf-8", "surrogatepass")
+        body = location.encode(errors="surrogatepass")
     return hashlib.sha256(body).digest()
 
 
@@ -171,7 +172,7 @@ def packed_leaves(leaves: Mapping[str, bytes]) -> bytes:
 
 
 def _path_digest(path: str) -> bytes:
-    return hashlib.sha256(path.encode("utf-8", "surrogatepass")).digest()[:_LEAF]
+    return hashlib.sha256(path.encode(errors="surrogatepass")).digest()[:_LEAF]
 
 
 def changed_paths(stored: bytes, leaves: Mapping[str, bytes]) -> frozenset[str] | None:
@@ -187,22 +188,23 @@ def changed_paths(stored: bytes, leaves: Mapping[str, bytes]) -> frozenset[str] 
     return frozenset(path for key, path in now.items() if before[key] != leaves[path])
 
 
-def noise_kin(url: str, packed: bytes) -> str:
+NoiseKin = tuple[str, tuple[str, ...], tuple[bytes, ...]]
+
+
+def noise_kin(url: str, packed: bytes) -> NoiseKin:
     """Return by what requests are kin that have noise at the same paths; ``packed``: their leaves.
 
     They are in one folder, with parameters of the same names, and their JSON has the same paths.
     """
     place, _, query = url.partition("?")
-    names = "&".join(part.partition("=")[0] for part in query.split("&"))
-    step = 2 * _LEAF
-    paths = b"".join(packed[at : at + _LEAF] for at in range(0, len(packed), step))
-    shape = hashlib.sha256(paths).hexdigest()[:16]
-    return f"{place.rpartition('/')[0]}/?{names}#{shape}"
+    names = tuple(part.partition("=")[0] for part in query.split("&"))
+    paths = tuple(packed[at : at + _LEAF] for at in range(0, len(packed), 2 * _LEAF))
+    return place.rpartition("/")[0], names, paths
 
 
 def is_noise(changed: frozenset[str] | None, times: Mapping[str, int]) -> bool:
     """Whether two answers say the same: they differ at most where noise was seen often enough."""
-    return changed is not None and all(times.get(path, 0) >= ENOUGH for path in changed)
+    return changed is not None and all(path in times and times[path] >= ENOUGH for path in changed)
 
 
 def joined_times(one: int, other: int) -> int:
@@ -239,9 +241,7 @@ class DataAnswer(NamedTuple):
     refused: str = ""
 
 
-def data_state(
-    before: int, answer: DataAnswer, *, is_same: bool, has_cookie: bool = False
-) -> DataState:
+def data_state(before: int, answer: DataAnswer, *, is_same: bool, has_cookie: bool) -> DataState:
     """Return what an answer says of the request of a stored page.
 
     ``before``: its status at the rendering. ``is_same``: the answer is a 304, or says the same.
@@ -252,7 +252,7 @@ def data_state(
         return DataState.SAME
     if status is None or status >= 500 or status in _REFUSED:
         was_without = before >= 400
-        is_bare = has_cookie and status is not None and status < 500
+        is_bare = has_cookie and status in _REFUSED
         return DataState.CHANGED if was_without or is_bare else DataState.MISSING
     if status in _ABSENT and before < 300:
         return DataState.GONE
@@ -287,16 +287,16 @@ def is_own_data(page: str, url: str) -> bool:
     if not name:
         return False
     parts = urlsplit(url)
-    words = re.split(r"[/?&=.:,]", unquote(f"{parts.path}?{parts.query}").lower())
-    return name.lower() in words
+    words = [word for part in (parts.path, parts.query) for word in _WORDS.split(unquote(part))]
+    return name.lower() in map(str.lower, words)
 
 
 def _own_name(page: str) -> str:
     """Return the last part of a page's address, of its route where it has one behind ``#``."""
     parts = urlsplit(page)
     place = parts.fragment or parts.path
-    name = unquote(place.partition("?")[0].rstrip("/").rpartition("/")[2])
-    return name.partition(".")[0]
+    names = [name for name in place.partition("?")[0].split("/") if name]
+    return unquote(names[-1]).partition(".")[0] if names else ""
 
 
 def is_not_found(page: str, answers: Iterable[tuple[str, int | None]]) -> bool:
@@ -312,7 +312,7 @@ def page_template(url: str) -> str:
     ('h/docs 3', 'h/ 0')
     """
     parts = urlsplit(url)
-    names = [name for name in (parts.fragment.lstrip("!") or parts.path).split("/") if name]
+    names = [name for name in (parts.fragment.removeprefix("!") or parts.path).split("/") if name]
     folder = names[0] if len(names) > 1 else ""
     return f"{parts.netloc}/{folder} {len(names)}"
 

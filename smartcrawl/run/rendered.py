@@ -23,6 +23,7 @@ from smartcrawl.rules.data_requests import (
     SIGNAL,
     DataAnswer,
     DataState,
+    NoiseKin,
     Siblings,
     Validated,
     Way,
@@ -122,7 +123,7 @@ class _Change:
     version: int  #: the one before
     rows: list[DataRow]  #: that have the new one
     paths: frozenset[str] | None  #: at which the JSON texts differ
-    kin: str
+    kin: NoiseKin
 
 
 @dataclass(slots=True)
@@ -167,7 +168,7 @@ class RenderedPages:
         self._known: dict[int, _Found] = {}
         self._asking: dict[int, asyncio.Task[_Found]] = {}
         self._changes: dict[int, _Change] = {}
-        self._noise: dict[str, Counter[str]] = {}  #: by kin
+        self._noise: dict[NoiseKin, Counter[str]] = {}
         self._distrusted: set[str] = set()  #: hosts
         self._looked_at: dict[str, Rendering] = {}  #: by address: renderings to compare
         self._said: set[tuple[str, str]] = set()  #: reasons and addresses
@@ -537,7 +538,7 @@ class RenderedPages:
             change.rows[-1].noise = dict(times)
             self._batches.batch.data[differ[0]] = change.rows[-1]
 
-    def _times(self, kin: str) -> Counter[str]:
+    def _times(self, kin: NoiseKin) -> Counter[str]:
         return self._noise.setdefault(kin, Counter())
 
     def _is_hidden(self, stored: StoredRendering, made: _Made) -> bool:
@@ -619,7 +620,9 @@ def _no_longer_answered(
         if row is None or row.kind == DOCUMENT or made.status is None or made.status >= 500:
             continue
         answer = DataAnswer(made.status)
-        if data_state(row.status, answer, is_same=made.status == row.status) is DataState.MISSING:
+        same = made.status == row.status
+        state = data_state(row.status, answer, is_same=same, has_cookie=False)
+        if state is DataState.MISSING:
             found.append(_missing(row, answer))
     return found
 
