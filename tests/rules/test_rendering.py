@@ -257,6 +257,7 @@ def test_data_that_a_page_misses(
     status: int | None, refused: str, is_own: bool, few: str, many: str
 ) -> None:
     request = DataRequest("h", status, refused, is_own)
+    assert request.url == ""
     for words, said in ((FEW_WORDS - 1, few), (FEW_WORDS, many)):
         missing = missing_requests([request], words=words)
         assert (missing_in_words(missing) if missing else "") == said

@@ -61,6 +61,7 @@ def found(
     **more: Any,
 ) -> Visit | NextRequest:
     run: Any = SimpleNamespace(
+        source=SimpleNamespace(has_hash_routes=False),
         detours=detours or Detours(),
         trust=SimpleNamespace(confirms=lambda *_: confirms),
         session=None,
