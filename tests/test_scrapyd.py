@@ -65,6 +65,7 @@ def test_the_egg_holds_every_file_of_the_package(deployment: SimpleNamespace):
     assert listed["spiders"] == ["files", "github", "sharepoint", "site"]
 
 
+@pytest.mark.long
 @covers("RP-08")
 def test_the_second_run_of_a_schedule_asks_conditionally(deployment: SimpleNamespace, site: Site):
     site.pages["/"] = html("Home", "/a", "/notes.md", text="Where everything begins.")

@@ -52,6 +52,7 @@ LONG_FORMS: Final = {
     ),
     "pyproject.toml": ("tests/test_package.py",),
     "requirements": ("tests/test_setup.py", "tests/test_package.py"),
+    "setup.py": ("tests/test_scrapyd.py",),
     "script/": ("tests/test_release.py", "tests/test_setup.py", "tests/test_package.py"),
     "smartcrawl/commands/": ("tests/test_screens.py",),
     "smartcrawl/commands/demo": ("tests/commands/test_demo.py",),

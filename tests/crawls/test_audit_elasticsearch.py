@@ -123,6 +123,7 @@ def choose(crawl: Crawl, name: str, change: Callable[[int], int]) -> None:
     crawl.rows(f"UPDATE choice SET value = '{change(int(value))}' WHERE name = 'index {name}'")
 
 
+@pytest.mark.long
 def test_elasticsearch_audit_finds_what_was_deleted_by_hand_and_mends_it(site, indexed, index):
     site.pages["/"] = html("Home", *(f"/{n}" for n in range(PAGES)), text="welcome home")
     for n in range(PAGES):

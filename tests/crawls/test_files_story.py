@@ -154,9 +154,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 @pytest.mark.covers(
     "R1-28", "R1-29", "R1-31", "R1-47", "R1-49", "R0-43", "R0-44", "R0-45", "M-07"
 )  # fmt: skip
-@pytest.mark.parametrize(
-    "stack", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)], indirect=True
-)
+@pytest.mark.long
+@pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
 def test_the_story_of_a_place(place: Place, crawl: Crawl):
     story = FilesStory(place, crawl)
     for step in steps(place):

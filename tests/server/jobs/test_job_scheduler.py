@@ -264,7 +264,7 @@ def test_two_servers_crawl_a_job_once(any_desk: Desk, site: Site):
     assert set(Counter(r.path for r in site.log).values()) == {1}
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.covers("E-01", "E-03", "R2-24", "R2-26", "M-39")
 def test_a_job_of_a_client_is_crawled_and_shown(any_desk: Desk, site: Site):
     desk = any_desk
