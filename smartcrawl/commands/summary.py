@@ -47,6 +47,7 @@ _NOTED = {
     "trimmed": "withheld",
     "endless": "left out",
     "faulty_parts": "left out",
+    "unread_files": "left out",
 }
 
 

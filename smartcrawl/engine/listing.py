@@ -320,6 +320,9 @@ class ListingFeed:
                 logger.warning("%s", note)
         for problem in listing.problems:
             logger.warning("cannot be listed: %s", problem)
+        for what, count in listing.skipped.items():
+            if what.startswith("."):
+                self._run.shortcomings.leave_unread(what, count)
         if listing.skipped:
             counts = ", ".join(f"{count} {what}" for what, count in listing.skipped.most_common())
             logger.info("left out of %s: %s", self._root, counts)

@@ -45,6 +45,13 @@ _SAMPLES: Final = (
     (sniff.XML, b"<?xml version='1.0' encoding='iso-8859-2'?><a>\xe1</a>"),
     (sniff.PDF, b"%PDF-1.7"),
     (sniff.XLSX, b"PK"),
+    (
+        sniff.EML,
+        b"Subject: =?utf-8?q?=C3=A9?=\nFrom: A <a@b.example>\nDate: Mon, 1 Jan 2026 10:00:00"
+        b" +0000\nContent-Type: multipart/mixed; boundary=x\n\n--x\nContent-Type: text/html\n"
+        b"Content-Transfer-Encoding: base64\n\nPGI+YQ==\n--x\nContent-Type: message/rfc822\n\n"
+        b"Subject: b\nContent-Transfer-Encoding: quoted-printable\n\nc=20d\n--x--\n",
+    ),
 )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import can_ada
@@ -50,6 +52,9 @@ _ENOUGH: Final = 200  #: characters of text that make ``<main>`` or ``<article>`
 #: What MediaWiki puts into lines and headings for those who write; no other wiki has these classes.
 _WIKI_CONTROLS: Final = (".mw-editsection", ".mw-jump-link", ".mw-editsection-like")
 _READ_TWICE: Final = 1_048_576  #: characters of a page that may be an article and does not say so
+_SMALL: Final = 1_000  #: characters of a text that may be what is left of a page
+_LOST: Final = 10  #: one part in so many of all text is little
+_PARTS: Final = re.compile(r"<(/?)(header|footer|nav|aside|div)(?=[\s/>])", re.IGNORECASE)
 _SHARE: Final = 4  #: one part in so many of all text is enough, too
 
 
@@ -72,8 +77,8 @@ def parse_html(
     headers and the like; a page of nothing else keeps all its text. CSS selectors override this
     choice for text and images: only elements in ``keep`` count, if the page has any, and none in
     ``drop``. Links are those of the whole page, absolute, http(s), distinct, unfiltered; without
-    ``links`` there are none. Without ``detect`` the language is the declared one
-    (``with_detected_language``). With ``routes`` links keep their hash routes.
+    ``links`` there are none. Without ``detect`` the language is the declared one. With ``routes``
+    links keep their hash routes.
 
     Raises:
         ValueError: ``url`` is not absolute.
@@ -81,23 +86,24 @@ def parse_html(
     Source: R0-17, R0-18, R0-59, R1-25, RD-15, G-02; ADR 132, 150.
     """
     page = document_page_url(url)
-    mime = sniffed_media_type(content_type, body)
-    if not body:
+    if not (mime := sniffed_media_type(content_type, body)) or not body:
         return Document(content_type=mime)
     charset, markup = decode_charset(body, content_type, markup=True)
-    read = partial(_parsed, markup, keep, links=links, routes=routes)
-    seen = read(drop)
+    read = partial(_parsed, keep=keep, links=links, routes=routes)
+    markup, seen = _whole(markup, partial(read, drop=drop))
     boxes = needs_boxes(seen) and len(markup) <= _READ_TWICE
     if boxes or seen.signs.wiki:
-        seen = read((*drop, *_WIKI_CONTROLS) if seen.signs.wiki else drop, boxes=boxes)
+        drop = (*drop, *_WIKI_CONTROLS) if seen.signs.wiki else drop
+        seen = read(markup, drop=drop, boxes=boxes)
     base = document_base_url(url, seen.base)
     text = _main_text(seen, base if str(base) != str(page) else None)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
-    declared = iso_639_1_language(seen.language)
     return Document(
         title=_title(seen),
         description=seen.description,
-        language=detected_language(_sample(text), seen.language) if detect else declared,
+        language=detected_language(_sample(text), seen.language)
+        if detect
+        else iso_639_1_language(seen.language),
         sections=text,
         images=_images(seen, base, page),
         links=found.links,
@@ -109,7 +115,7 @@ def parse_html(
         nofollow=seen.nofollow,
         charset=charset,
         content_type=mime,
-        declared=declared,
+        declared=iso_639_1_language(seen.language),
         keywords=seen.keywords,
     )
 
@@ -213,12 +219,11 @@ def _title(seen: SeenMarkup) -> str:
     title = seen.titles.get("title") or seen.titles.get("og:title", "")
     if title:
         return title
-    first = (
-        markup_line("".join(seen.tokens[start:end]))
+    headings = [
+        (level > 1, markup_line("".join(seen.tokens[start:end])))
         for start, end, level in seen.headings
-        if level == 1
-    )
-    return next(filter(None, first), "")
+    ]
+    return next((text for _, text in sorted(headings, key=itemgetter(0)) if text), "")
 
 
 def _images(seen: SeenMarkup, base: can_ada.URL, page: can_ada.URL) -> tuple[Image, ...]:
@@ -235,6 +240,55 @@ def _absolute(spans: Iterable[TokenSpan], base: can_ada.URL) -> list[TokenSpan]:
         elif absolute := absolute_target(base, target):
             found.append((start, end, kind, absolute, text, absolute_target(base, link)))
     return found
+
+
+def _whole(markup: str, read: Callable[[str], SeenMarkup]) -> tuple[str, SeenMarkup]:
+    """Return markup as it is read, and what is in it; its parts are closed if it seems lost."""
+    seen = read(markup)
+    if _is_lost(seen) and (closed := close_unclosed_parts(markup)) != markup:
+        return closed, read(closed)
+    return markup, seen
+
+
+def _is_lost(seen: SeenMarkup) -> bool:
+    """Whether all but boilerplate is little: an element of it may not have ended."""
+    if seen.kept or not seen.boilerplate:
+        return False
+    left_out = sum(len("".join(seen.tokens[slice(*span)])) for span in seen.boilerplate)
+    whole = sum(map(len, seen.tokens))
+    return whole - left_out < _SMALL and _LOST * (whole - left_out) < whole
+
+
+def close_unclosed_parts(markup: str) -> str:
+    """Return markup in which each header, footer, aside and nav ends the ``div`` elements in it.
+
+    libxml2 ignores the end of such a part while a ``div`` in it is open; browsers close that.
+
+    >>> close_unclosed_parts("<nav><div>Menu</nav><p>a")
+    '<nav><div>Menu</div></nav><p>a'
+    """
+    written: list[str] = []
+    open_: list[str] = []
+    at = 0
+    for found in _PARTS.finditer(markup):
+        ends, tag = found[1], found[2].lower()
+        if not ends:
+            open_.append(tag)
+        elif tag == "div":
+            if open_[-1:] == ["div"]:
+                open_.pop()
+        elif tag in open_:
+            written += (markup[at : found.start()], "</div>" * _unclosed(open_, tag))
+            at = found.start()
+    return "".join((*written, markup[at:]))
+
+
+def _unclosed(open_: list[str], tag: str) -> int:
+    """Close elements up to the innermost of a name; return how many ``div`` were among them."""
+    count = 0
+    while (last := open_.pop()) != tag:
+        count += last == "div"
+    return count
 
 
 def _main_text(seen: SeenMarkup, base: can_ada.URL | None = None) -> tuple[Section, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import can_ada
 
@@ -133,6 +133,16 @@ def _overlong(base: can_ada.URL, href: str) -> list[str]:
     return [text[:_SHOWN]] if text.startswith(_HTTP) and len(text) > MAX_URL_LENGTH else []
 
 
+def document_file_name(url: str) -> str:
+    """Return the last name in the path of an address, as people write it.
+
+    >>> document_file_name("file:///srv/Prices%202026.xlsx"), document_file_name("http://a.example/")
+    ('Prices 2026.xlsx', '')
+    """
+    path = url.partition("#")[0].partition("?")[0].partition("://")[2].partition("/")[2]
+    return " ".join(unquote(path.rstrip("/").rpartition("/")[2]).split())[:_SHOWN]
+
+
 def document_links_depend_on_url(document: Document, url: str, other: str) -> bool:
     """Whether a document that was read at ``url`` may have other links at another address.
 
@@ -145,6 +155,9 @@ def document_links_depend_on_url(document: Document, url: str, other: str) -> bo
     >>> document_links_depend_on_url(page, "s3://docs/a/c.md", "s3://docs/d/c.md")
     True
     """
+    name = document_file_name(url)
+    if document.title == name != document_file_name(other):
+        return True  # it has no other title
     named = [link.url for link in document.links] + [image.src for image in document.images]
     named.append(document.canonical or "")
     if url.rpartition("/")[0] == other.rpartition("/")[0]:

@@ -171,6 +171,11 @@ DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.do
 PPTX: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 ODT: Final = "application/vnd.oasis.opendocument.text"
+ODP: Final = "application/vnd.oasis.opendocument.presentation"
+ODS: Final = "application/vnd.oasis.opendocument.spreadsheet"
+XLS: Final = "application/vnd.ms-excel"
+XLSB: Final = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
+EML: Final = "message/rfc822"
 EPUB: Final = "application/epub+zip"
 MARKDOWN: Final = "text/markdown"
 CSV: Final = "text/csv"
@@ -206,6 +211,9 @@ _RENAMED: Final = {
     "application/vnd.ms-excel.sheet.macroenabled.12": XLSX,
     "application/vnd.ms-excel.template.macroenabled.12": XLSX,
     "application/vnd.oasis.opendocument.text-template": ODT,
+    "application/vnd.oasis.opendocument.presentation-template": ODP,
+    "application/vnd.oasis.opendocument.spreadsheet-template": ODS,
+    "text/rtf": "application/rtf",
     "text/x-markdown": MARKDOWN,
     "application/csv": CSV,
     "text/comma-separated-values": CSV,
@@ -218,18 +226,20 @@ _RENAMED: Final = {
     "application/x-zip-compressed": ZIP,
 }
 # fmt: on
-_PACKAGES: Final = frozenset({DOCX, PPTX, XLSX, ODT, EPUB})
-_OLD_OFFICE: Final = frozenset(
-    {"application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"}
-)
+_PACKAGES: Final = frozenset({DOCX, PPTX, XLSX, XLSB, ODT, ODP, ODS, EPUB})
+_OLD_OFFICE: Final = frozenset({"application/msword", XLS, "application/vnd.ms-powerpoint"})
 #: Types of OLE files, whose bytes do not say which program wrote them, by the ending of the name.
 _OLE_ENDINGS: Final = {
     **dict.fromkeys(("doc", "dot"), "application/msword"),
-    **dict.fromkeys(("xls", "xlt"), "application/vnd.ms-excel"),
+    **dict.fromkeys(("xls", "xlt"), XLS),
     **dict.fromkeys(("ppt", "pps", "pot"), "application/vnd.ms-powerpoint"),
 }
 #: Types of files with a fixed beginning, so that no markup is of these types.
 _FILES: Final = _PACKAGES | _OLD_OFFICE | {PDF, ZIP}
+#: Texts that are read otherwise, or that a folder does not read either.
+_OTHER_TEXTS: Final = HTML_TYPES | {
+    MARKDOWN, CSV, "text/css", "text/ecmascript", "text/event-stream", "text/javascript",
+}  # fmt: skip
 _TEXTS: Final = TEXT_TYPES | {""}
 _MARKED: Final = frozenset({JSON, CSV, XML})  #: texts that a page is often served as
 #: Types that any signature overrules.
@@ -281,6 +291,7 @@ _WIDE_BOMS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 _ENDINGS: Final = {
     "csv": CSV,
+    "eml": EML,
     "tsv": CSV,
     "md": MARKDOWN,
     "markdown": MARKDOWN,
@@ -312,6 +323,7 @@ _PARTS: Final = {
     b"word/document.xml": DOCX,
     b"ppt/presentation.xml": PPTX,
     b"xl/workbook.xml": XLSX,
+    b"xl/workbook.bin": XLSB,
     b"META-INF/container.xml": EPUB,
 }
 _LOCAL_PART: Final = re.compile(
@@ -409,7 +421,10 @@ def _named_type(content_type: str) -> str:
         return XML
     if named.endswith("+json"):
         return JSON
-    return _RENAMED.get(named, named)
+    named = _RENAMED.get(named, named)
+    if named.startswith("text/") and named not in _OTHER_TEXTS:
+        return "text/plain"  # of any kind, as a folder's files are
+    return named
 
 
 def _narrow(start: bytes) -> bytes:

@@ -97,6 +97,8 @@ NOTES = {
     "requested; the pattern leaves them out for good",
     "faulty_parts": "tables, code, links or pictures that cannot be right are left out; their text "
     "is stored",
+    "unread_files": "documents of these kinds are not read; save them in a newer format, such as"
+    " .docx or .pdf",
     "canonical_ignored": "its pages are indexed under their own addresses",
 }
 

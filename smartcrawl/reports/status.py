@@ -14,6 +14,7 @@ from smartcrawl.registry.connection import Connection, Many, read_transaction
 from smartcrawl.registry.library.items import TRIMMED, stored_library_shortfall, stored_trimmed_note
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.pages import STATE_IS_DUE_SQL
+from smartcrawl.registry.runs.run_results import UNREAD
 from smartcrawl.registry.visibility import Readable
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun, report_time_span, run_state_text
@@ -79,6 +80,7 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
         led = seed_led_to(reason)
         crawl = () if led is None else tuple(program_crawl_line(led).split(" ")[1:])
         yield Concern(f"not complete: {why}", crawl)
+    yield from _unread(run)
     if status.completed_at is None:
         yield Concern("no run was complete yet, so orphaned pages cannot be found")
     elif (
@@ -104,6 +106,13 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
         if number := getattr(counts, name):
             known = LISTED_LOOKS.get(name, text) if status.is_listed else text
             yield Concern(f"{number:,} {known}", (*words, *only))
+
+
+def _unread(run: LastRun | None) -> Iterator[Concern]:
+    """Yield which documents the last run did not read."""
+    for note in run.notes if run is not None else ():
+        if note.startswith(f"{UNREAD}:"):
+            yield Concern(f"{note} ({NOTES[UNREAD]})")
 
 
 def _vector_concerns(counts: VectorCounts, only: tuple[str, str]) -> Iterator[Concern]:
@@ -269,7 +278,7 @@ _COUNTS = "SELECT source, counts FROM run WHERE counts <> '{}' ORDER BY no DESC"
 _BYTES = "SELECT source, sum(bytes_downloaded), sum(bytes_saved) FROM run GROUP BY source"
 _LAST = """
 SELECT source, no, state, complete, reasons, started_at, finished_at, bytes_downloaded, bytes_saved,
-       embedded, owed
+       embedded, owed, notes
   FROM run WHERE no IN (SELECT max(no) FROM run GROUP BY source)
 """
 _COMPLETE = """
@@ -365,6 +374,7 @@ class LastRun:
     bytes: Bytes
     embedded: int | None = None  #: chunks that got a vector; None: it had no embedder
     owed: int | None = None  #: chunks of its source that had none at its end
+    notes: tuple[str, ...] = ()  #: what it left out, and answers that it did not believe
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +504,7 @@ def _changes(connection: Connection) -> dict[int, StatusReportChanges]:
 
 
 def _last_run(row: Sequence[Any]) -> LastRun:
-    no, state, complete, reasons, started_at, finished_at, downloaded, saved, *vectors = row
+    no, state, complete, reasons, started_at, finished_at, downloaded, saved, *vectors, notes = row
     return LastRun(
         no,
         RunState(state),
@@ -503,7 +513,9 @@ def _last_run(row: Sequence[Any]) -> LastRun:
         started_at,
         finished_at,
         Bytes(downloaded, saved),
-        *vectors,
+        vectors[0],
+        vectors[1],
+        tuple(json.loads(notes)),
     )
 
 

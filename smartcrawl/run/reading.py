@@ -22,6 +22,7 @@ from smartcrawl.extract.formats import FormatError
 from smartcrawl.extract.hashes import body_hash, compared_text, document_content_hash, text_hash
 from smartcrawl.extract.links import (
     document_base_url,
+    document_file_name,
     document_links_depend_on_url,
     document_page_url,
     refresh_target_at_once,
@@ -47,6 +48,7 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.pages import BROUGHT, EMPTIED_AT, NAMES_SIGNED, Page, Visit
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.urls import normalize_url, unsigned_url
+from smartcrawl.registry.runs.run_results import UNREAD
 from smartcrawl.rules.absence import empties_sitemap
 from smartcrawl.rules.http import REFRESHED
 from smartcrawl.rules.login import (
@@ -71,6 +73,7 @@ from smartcrawl.run.extractions import StoredPages
 from smartcrawl.run.links import SITEMAP
 from smartcrawl.run.run import Run
 from smartcrawl.run.shortcomings import FAULTY
+from smartcrawl.sources.scope import UNREAD_DOCUMENTS
 
 logger = logging.getLogger(__name__)
 
@@ -558,6 +561,7 @@ class Reading:
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             type_ = f"this version does not read {document.content_type}"
+            self._count_unread(visit)
             visit.error = f"not indexed: {type_ if body.strip(BLANK) else 'it is empty'}"
             # No snapshot: no other configuration can read this body either.
             visit.answer.body = None
@@ -580,6 +584,11 @@ class Reading:
     def _count_faulty(self, visit: Visit, document: Document) -> None:
         if document.faulty:
             self._run.shortcomings.count(FAULTY, visit.page.url)
+
+    def _count_unread(self, visit: Visit) -> None:
+        ending = document_file_name(visit.url).rpartition(".")[2].lower()
+        if ending in UNREAD_DOCUMENTS:
+            self._run.shortcomings.count(f"{UNREAD} .{ending}", visit.page.url)
 
     def _hash(self, visit: Visit, document: Document) -> None:
         parsed = visit.parsed

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from smartcrawl.model.redaction import redacted_text
+from smartcrawl.registry.runs.run_results import UNREAD
 from smartcrawl.rules.rendering import data_reason
 from smartcrawl.rules.seal import DEPTH_LEFT
 from smartcrawl.rules.traps import ENDLESS, MOST_ALIKE, Trap, chain_of_url, chain_pattern
@@ -18,7 +19,7 @@ _TRAPS = frozenset(Trap)
 _SHOWN = 200  #: characters of an address
 FAULTY = "faulty_parts"  #: word of the note about documents that lack parts
 #: Beginnings of the kinds that are notes: what they count makes no run incomplete.
-_NOTES = (ENDLESS, FAULTY)
+_NOTES = (ENDLESS, FAULTY, UNREAD)
 PAGES_WAIT: Final = "render"  #: kind of pages that are not rendered in this run
 DATA_MISSING: Final = "data"  #: kind of requests of pages without an answer; host and reason follow
 
@@ -82,6 +83,18 @@ class Shortcomings:
             )
         self.count(kind, url)
 
+    def leave_unread(self, kind: str, count: int) -> None:
+        """Note how many documents of a kind, such as ``.doc``, a listing left out.
+
+        >>> shortcomings = Shortcomings()
+        >>> shortcomings.leave_unread(".vsd", 5)
+        >>> shortcomings.leave_unread(".doc", 9)
+        >>> shortcomings.as_notes()
+        ('unread_files: 14 files, 9 .doc, 5 .vsd',)
+        """
+        self.refused[f"{UNREAD} {kind}"] = count, ""
+        self.changed = True
+
     def as_notes(self) -> tuple[str, ...]:
         """Return the notes about what was left out; the run may be complete.
 
@@ -99,6 +112,17 @@ class Shortcomings:
         if FAULTY in self.refused:
             count, first = self.refused[FAULTY]
             notes.append(f"{FAULTY}: {_addresses(count, 'document', 'documents')} {first}")
+        kinds = {
+            kind.removeprefix(f"{UNREAD} "): count
+            for kind, (count, _) in self.refused.items()
+            if kind.startswith(UNREAD)
+        }
+        if kinds:
+            total = sum(kinds.values())
+            often = sorted(kinds, key=lambda kind: (-kinds[kind], kind))
+            parts = [f"{kinds[kind]:,} {kind}" for kind in often]
+            files = "1 file" if total == 1 else f"{total:,} files"
+            notes.append(f"{UNREAD}: {files}, {', '.join(parts)}")
         return tuple(notes)
 
     def as_reasons(self) -> tuple[str, ...]:

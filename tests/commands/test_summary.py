@@ -10,7 +10,7 @@ import pytest
 
 from smartcrawl.commands.summary import print_crawl_summary
 from smartcrawl.registry.library.items import TRIMMED
-from smartcrawl.registry.runs.run_results import RunResult
+from smartcrawl.registry.runs.run_results import UNREAD, RunResult
 from smartcrawl.reports.remedies import NOTES, REMEDIES, reported_remedy
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Fault, RunOrder, Word
@@ -320,7 +320,7 @@ def test_what_was_not_believed_is_told_with_what_it_means(shown, word: str):
     note = f"{word}: 3 of [them]"
 
     ways = {"extraction_budget": "not read", "trimmed": "withheld"}
-    ways |= dict.fromkeys((ENDLESS, FAULTY), "left out")
+    ways |= dict.fromkeys((ENDLESS, FAULTY, UNREAD), "left out")
     what = ways.get(word, "not used")
     meaning = NOTES[word].format(program="scrapy")
     assert f"{what}: {note} ({meaning})\n" in shown(notes=(note,))
@@ -329,7 +329,7 @@ def test_what_was_not_believed_is_told_with_what_it_means(shown, word: str):
 def test_everything_that_is_not_believed_has_a_meaning():
     walls = {fault.name.lower() for fault in Fault if fault >= Fault.CHALLENGE}
     found = noted(r'notes(?:\.append\(| \+= \[)\s*f"(\w+):')
-    assert found | walls | {TRIMMED, ENDLESS, FAULTY} == set(NOTES)
+    assert found | walls | {TRIMMED, ENDLESS, FAULTY, UNREAD} == set(NOTES)
 
 
 @pytest.mark.parametrize("moved", ["removed", "withheld"])

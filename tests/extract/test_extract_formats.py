@@ -29,13 +29,16 @@ from smartcrawl.extract.pool import parse_document_answer
 from smartcrawl.extract.sniff import (
     CSV,
     DOCX,
+    EML,
     EPUB,
     JSON,
     MARKDOWN,
     NOTEBOOK,
+    ODS,
     ODT,
     PDF,
     PPTX,
+    XLS,
     XLSX,
     XML,
 )
@@ -209,7 +212,7 @@ def test_type_that_is_not_read_and_url_that_is_not_absolute_are_refused():
             read(b"", mime)
     for mime in FORMATS:
         with pytest.raises(ValueError, match="parsed"):
-            read(DOCUMENTS[mime], mime, url="/document")
+            read(DOCUMENTS.get(mime, b""), mime, url="/document")
 
 
 @pytest.mark.parametrize("mime", DOCUMENTS)
@@ -574,6 +577,56 @@ def test_nested_tables_are_blocks_and_what_is_around_them_is_text(mime, table, t
     assert found == tables
     answer = wire_document(replace(document, content_type=DOCX))
     assert parse_document_answer(answer, DOCX).faulty == 0
+
+
+def message(body: str = "The lamps of the quay.", more: str = "") -> str:
+    return (
+        "Subject: =?utf-8?q?L=C3=A4mps?=\nFrom: Ann <ann@a.example>\n"
+        f"Date: Mon, 05 Jan 2026 10:00:00 +0000\nMIME-Version: 1.0\n{more}\n{body}\n"
+    )
+
+
+def test_eml_is_read_with_its_headers_the_text_for_people_and_messages_in_it():
+    parts = (
+        "--x\nContent-Type: multipart/alternative; boundary=y\n\n"
+        "--y\nContent-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: "
+        "quoted-printable\n\nCaf=E9\n--y\nContent-Type: text/html\n\n<p>other</p>\n--y--\n"
+        "--x\nContent-Type: application/pdf\nContent-Disposition: attachment; "
+        f"filename=a.pdf\n\nx\n--x\nContent-Type: message/rfc822\n\n{message('inner')}\n--x--"
+    )
+    document = read(message(parts, "Content-Type: multipart/mixed; boundary=x\n"), EML)
+    head = ["Lämps", "From: Ann <ann@a.example>", "Date: Mon, 05 Jan 2026 10:00:00 +0000"]
+    assert document.title == "Lämps"
+    assert document.text.split("\n") == [*head, "Café", *head, "inner", "a.pdf"]
+    page = message('<p>a <a href="http://b.example/">link</a>', "Content-Type: text/html\n")
+    assert [link.url for link in read(page, EML).links] == ["http://b.example/"]
+
+
+def test_messages_in_each_other_end():
+    body = message()
+    for _ in range(50):
+        body = message(body, "Content-Type: message/rfc822\n")
+    assert read(body, EML).text.count("Lämps") == 10
+
+
+def test_spreadsheets_of_other_programs_are_read_by_calamine():
+    spaces = " ".join(
+        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "table", "text")
+    )
+    content = (
+        f"<office:document-content {spaces}><office:body><office:spreadsheet><table:table"
+        " table:name='Prices'><table:table-row><table:table-cell office:value-type='string'>"
+        "<text:p>lamp</text:p></table:table-cell></table:table-row></table:table>"
+        "</office:spreadsheet></office:body></office:document-content>"
+    )
+    manifest = '<m:manifest xmlns:m="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"/>'
+    body = zipped({"mimetype": ODS, "content.xml": content, "META-INF/manifest.xml": manifest})
+    document = read(body, ODS, url="file:///srv/Prices%202026.ods")
+    assert (document.title, document.text) == ("Prices 2026.ods", "Prices\nlamp")
+    for broken in (b"PK", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(2_000)):
+        assert fault(broken, XLS) in BROKEN
+    assert fault(b"\xd0\xcf\x11\xe0" + sniff.ENCRYPTED_MARK, XLS) is FormatFault.ENCRYPTED
 
 
 def test_docx_links_of_fields_and_within_the_document():

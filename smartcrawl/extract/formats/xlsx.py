@@ -38,9 +38,11 @@ from smartcrawl.extract.formats.common import (
     clean_document_text,
     corrupt_document,
     document_table_section,
+    given_document_title,
     parsed_document,
 )
 from smartcrawl.extract.formats.zipped import MAX_TAG, Attributes, ZipArchive, walk_markup
+from smartcrawl.extract.links import document_file_name
 from smartcrawl.model.documents import Document, Section
 
 MAX_ROW: Final = 1_048_576  #: of the format
@@ -148,7 +150,13 @@ def _others(archive: ZipArchive, main: str) -> list[str]:
     """Return the existing parts beside the sheets that calamine needs."""
     folder, _, name = main.rpartition("/")
     targets = [found.target for found in zipped.opc_relations(archive, main).values()]
-    known = ["[Content_Types].xml", "_rels/.rels", main, f"{folder}/_rels/{name}.rels", *targets]
+    known = [
+        "[Content_Types].xml",
+        "_rels/.rels",
+        main,
+        f"{folder}/_rels/{name}.rels".lstrip("/"),
+        *targets,
+    ]
     wanted = {name.lower() for name in known}
     return [name for name in archive.names if name.lower() in wanted]
 
@@ -328,8 +336,24 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """
     archive = ZipArchive(body)
     archive.declared()
+    text = read_workbook(lambda: workbook_sections(body, pack_spreadsheet_cells(archive)))
+    properties = zipped.opc_properties(archive)
+    return parsed_document(
+        url=url,
+        text=text,
+        title=given_document_title(properties.get("title", "")) or document_file_name(url),
+        declared=properties.get("language", ""),
+    )
+
+
+def read_workbook(read: Callable[[], list[Section]]) -> list[Section]:
+    """Return the sections that ``read`` gives by calamine.
+
+    Raises:
+        FormatError: the workbook wants a password, or is broken.
+    """
     try:
-        text = _sheets(body, pack_spreadsheet_cells(archive))
+        return read()
     except PasswordError as error:
         what = "the workbook is encrypted: it wants a password"
         raise FormatError(FormatFault.ENCRYPTED, what) from error
@@ -341,16 +365,10 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
         if type(error).__name__ != _PANIC:
             raise
         raise corrupt_document(f"the workbook is broken: {error}") from None
-    properties = zipped.opc_properties(archive)
-    return parsed_document(
-        url=url,
-        text=text,
-        title=properties.get("title", ""),
-        declared=properties.get("language", ""),
-    )
 
 
-def _sheets(body: bytes, packed: PackedWorkbook | None) -> list[Section]:
+def workbook_sections(body: bytes, packed: PackedWorkbook | None = None) -> list[Section]:
+    """Return a section for each visible sheet; ``packed``: the same with its cells side by side."""
     found: list[Section] = []
     size = 0
     with CalamineWorkbook.from_filelike(BytesIO(packed.body if packed else body)) as workbook:

@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from smartcrawl.registry.commit.visit import EVERY_RUN
 from smartcrawl.registry.connection import Connection
@@ -88,6 +88,7 @@ def left_out_start_rows(
     return [start for start in before if not now & {start.no, start.end}]
 
 
+UNREAD: Final = "unread_files"  #: word of the note about documents that are not read, by kind
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
        not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, reextracted, notes,

@@ -33,6 +33,7 @@ from smartcrawl.sources.listing.entries import (
     Entry,
     ListingRules,
     Skip,
+    count_left_out,
     listed_file_time,
     source_entries_in_batches,
 )
@@ -488,7 +489,7 @@ class BucketListing:
                 self._count += 1
                 skip = self._skip(file)
                 if skip is not None:
-                    self._leave_out(skip)
+                    self._leave_out(skip, file.key)
                 elif self._is_first(file.key):
                     yield self._entry(file)
 
@@ -499,10 +500,10 @@ class BucketListing:
         self._named.append(hash(key))
         return True
 
-    def _leave_out(self, skip: Skip) -> None:
+    def _leave_out(self, skip: Skip, key: str = "") -> None:
         """Count an item that is left out. The second pass sees the same once more."""
         if self._known is None:
-            self.skipped[skip] += 1
+            count_left_out(self.skipped, skip, key)
 
     def _enters(self, key: str) -> bool:
         skip = self._rules.skip_folder(key[len(self._prefix) :])

@@ -23,7 +23,7 @@ from urllib.parse import quote, unquote_to_bytes
 from smartcrawl.model.library import LibraryItem
 from smartcrawl.model.redaction import HIDDEN, escaped_text
 from smartcrawl.rules.files import Check, Properties, decide_change_check
-from smartcrawl.sources.scope import SKIPPED_EXTENSIONS
+from smartcrawl.sources.scope import SKIPPED_EXTENSIONS, UNREAD_DOCUMENTS
 
 _KEPT: Final = "!$&'()*+,;=:@"  #: characters of a segment that are not escaped (RFC 3986)
 _LONGEST: Final = 1_000  #: characters of a path in a message
@@ -205,6 +205,19 @@ class Skip(StrEnum):
     DEVICE = "device"
     GONE = "removed meanwhile"
     NO_NAME = "not a name"  #: such as the marker of an empty folder in a store
+
+
+def count_left_out(skipped: Counter[str], skip: Skip, relative: str = "") -> None:
+    """Count an item that a listing leaves out; a document that is not read by its ending, too.
+
+    >>> count_left_out(skipped := Counter(), Skip.TYPE, "plans/House.DOC")
+    >>> dict(skipped)
+    {<Skip.TYPE: 'type without text'>: 1, '.doc': 1}
+    """
+    skipped[skip] += 1
+    ending = relative.rpartition(".")[2].lower()
+    if skip is Skip.TYPE and ending in UNREAD_DOCUMENTS:
+        skipped[f".{ending}"] += 1
 
 
 def source_entry_check(

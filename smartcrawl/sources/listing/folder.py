@@ -20,6 +20,7 @@ from smartcrawl.sources.listing.entries import (
     FileValidator,
     ListingRules,
     Skip,
+    count_left_out,
     listed_file_modified_at,
     listed_file_validator,
     listing_folder_path,
@@ -399,10 +400,10 @@ class FolderListing:
         elif folder.seen is not None:
             folder.seen.is_doubted = True
 
-    def _skip(self, skip: Skip) -> None:
+    def _skip(self, skip: Skip, relative: str = "") -> None:
         """Count an item that is left out. The second pass sees the same once more."""
         if not self._is_second:
-            self.skipped[skip] += 1
+            count_left_out(self.skipped, skip, relative)
 
     def _folder(self, folder: WalkedFolder) -> Iterator[Entry]:
         """Yield the files of one folder, and note the folders in it."""
@@ -446,7 +447,7 @@ class FolderListing:
             if skip is None:
                 entry = self._entry(folder, item.name, item.stat(follow_symlinks=False))
             else:
-                self._skip(skip)
+                self._skip(skip, item.name)
             files.add(item.name)
             return entry
         if item.is_dir(follow_symlinks=False):
@@ -495,7 +496,7 @@ class FolderListing:
         elif not stat.S_ISREG(found.st_mode):
             self._skip(_KINDS.get(stat.S_IFMT(found.st_mode), Skip.DEVICE))
         elif skip := self._rules.skip(folder.path + name):
-            self._skip(skip)
+            self._skip(skip, name)
         else:
             files.add(name)
             return self._entry(folder, name, found)
