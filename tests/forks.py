@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from _pytest.capture import FDCapture
 
 #: In the environment of a fork: its number.
 FORK: Final = "SMARTCRAWL_TEST_FORK"
@@ -172,9 +173,7 @@ class Fork:
 
 
 def _start(session: pytest.Session, parts: Parts) -> list[Fork]:
-    capturing = session.config.pluginmanager.getplugin("capturemanager")
     session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
-    capturing.stop_global_capturing()  # forks would write to one file
     sys.stdout.flush()
     sys.stderr.flush()
     gc.freeze()  # no fork looks at what all of them share
@@ -188,14 +187,7 @@ def _start(session: pytest.Session, parts: Parts) -> list[Fork]:
             _be(number, session, parts, theirs)
         theirs.close()
         forks.append(Fork(number, pid, ours))
-    _capture(capturing)
     return forks
-
-
-def _capture(capturing: Any) -> None:
-    """Be as pytest is between two tests."""
-    capturing.start_global_capturing()
-    capturing.suspend_global_capture(in_=False)
 
 
 def _follow(session: pytest.Session, parts: Parts, forks: Sequence[Fork]) -> None:
@@ -317,7 +309,7 @@ def _be(number: int, session: pytest.Session, parts: Parts, messages: Connection
         factory._next_number = {}
         config.pluginmanager.unregister(name="terminalreporter")
         config.pluginmanager.register(telling, "telling")
-        _capture(config.pluginmanager.getplugin("capturemanager"))
+        _capture_alone(config.pluginmanager.getplugin("capturemanager"))
         _run(number, session, parts)
         telling.tell("done", None)
         status = 0
@@ -327,6 +319,18 @@ def _be(number: int, session: pytest.Session, parts: Parts, messages: Connection
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+
+
+def _capture_alone(manager: Any) -> None:
+    """Put files of this fork in place of those that all forks would write what tests print to.
+
+    The streams stay: a module may have taken sys.stderr when it was imported.
+    """
+    capturing = manager._global_capturing
+    for stream in (capturing.out, capturing.err):
+        if isinstance(stream, FDCapture):
+            with tempfile.TemporaryFile() as own:
+                os.dup2(own.fileno(), stream.tmpfile.fileno())
 
 
 def _run(number: int, session: pytest.Session, parts: Parts) -> None:

@@ -63,8 +63,14 @@ def test_it(number, mine, tmp_path):
 
 def test_what_fails_is_told_with_what_it_printed(tmp_path: Path):
     module = """
+import sys
 import warnings
 import pytest
+
+STREAM = sys.stderr
+
+def test_uses_a_stream_of_its_import():
+    print("to it", file=STREAM)
 
 def test_of_three(tmp_path):
     print("said before")
@@ -87,7 +93,7 @@ def test_ends_badly(broken):
     status, text = outcome(tmp_path, module, "-rs")
 
     assert status == 1, text
-    assert "1 failed, 2 passed, 1 skipped, 1 warning, 1 error" in text
+    assert "1 failed, 3 passed, 1 skipped, 1 warning, 1 error" in text
     for words in ("said before", "assert [1, 2] == [1, 3]", "DeprecationWarning: old words",
                   "not here", "ValueError: at the end"):  # fmt: skip
         assert words in text
