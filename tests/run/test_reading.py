@@ -30,7 +30,7 @@ class Parts:
         self.calls: list[str] = []
         self.error = error
         self.halt = Halt()
-        self.session = None
+        self.session = self.choice = None
         self.opened, self.due_pages = SimpleNamespace(due=False), None
         self.options = options(tmp_path)
         self.source = SiteSource(name="a", seeds=(URL,))
