@@ -236,10 +236,10 @@ class _Comparison:
         entries = rehearsed.records
         found.failed += sum(entries[no].word == Word.FAILED for no in rehearsed.confirmed)
         found.unchanged = found.listed - found.added - found.changed - found.failed
-        found.reasons, found.complete = list(result.reasons), result.complete
+        found.reasons, found.complete = list(result.reasons), result.complete and not found.failed
         found.withheld = result.withheld
         self.notes = [note for note in result.notes if note.startswith(f"{TRIMMED}:")]
-        if found.complete:
+        if result.complete:
             listed = {*rehearsed.asked, *rehearsed.confirmed}
             bare = {no for no, entry in entries.items() if entry.standing == Standing.BARE}
             found.removed = len(((bare | rehearsed.removed.keys()) & rows.keys()) - listed)

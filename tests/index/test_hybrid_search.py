@@ -538,7 +538,8 @@ def test_above_a_tenth_owed_words_alone_count(searched: Searched, server: Embedd
 FILTERS = {
     "in": ("fruit in:shop", {"shop/abort", "shop/apple", "shop/snow"}),
     "not in": ("fruit -in:docs", {"shop/abort", "shop/apple", "shop/snow"}),
-    "site": ("fruit site:shop.example/a", {"shop/abort", "shop/apple"}),
+    "site": ("fruit site:shop.example", {"shop/abort", "shop/apple", "shop/snow"}),
+    "site and path": ("fruit site:shop.example/apple", {"shop/apple"}),
     "not site": ("fruit -site:docs.example", {"shop/abort", "shop/apple", "shop/snow"}),
     "a word that must not occur": (
         "fruit -banana -abort -paused", {"docs/winter", "shop/apple", "shop/snow"},

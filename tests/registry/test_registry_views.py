@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
+from datetime import datetime
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -415,6 +416,8 @@ def test_last_modified_is_iso_and_null_when_it_is_no_http_date(
 
     assert desk.rows('SELECT "httpLastModified" FROM "IngestItems"') == [(iso,)]
     shown = desk.rows("SELECT last_modified FROM crawled_documents")
+    if iso == "2025-12-31T23:59:60Z" and isinstance(shown[0][0], datetime):
+        iso = "2026-01-01T00:00:00Z"  # the times of PostgreSQL have no leap seconds
     assert with_iso_times(shown) == [(iso,)]
     assert desk.rows("SELECT last_modified FROM pages") == [(received,)]
 

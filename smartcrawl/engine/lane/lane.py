@@ -118,6 +118,8 @@ def _reasons(crawler: Crawler) -> Iterator[str]:
     assert engine is not None
     if type(engine.scheduler) is not NumberScheduler:
         yield f"the scheduler is {_name(engine.scheduler)}"
+    if _name(getattr(type(spider), "parse", None)) != PARSE:
+        yield f"{_name(spider)} reads answers in its own way"
     components = (*engine.downloader.middleware.middlewares, *engine.scraper.spidermw.middlewares)
     for component in components:
         asleep = isinstance(component, HttpAuth) and component.is_asleep(crawler)
@@ -125,8 +127,6 @@ def _reasons(crawler: Crawler) -> Iterator[str]:
             yield f"{_name(component)} is in use"
     if type(engine.scraper.itemproc) is not VisitsFirst:
         yield f"ITEM_PROCESSOR is {_name(engine.scraper.itemproc)}"
-    if _name(getattr(type(spider), "parse", None)) != PARSE:
-        yield f"{_name(spider)} reads answers in its own way"
     for signal in ANSWERS:
         for listener in _listeners(crawler, signal):
             yield f"{listener} listens to each answer"

@@ -14,6 +14,7 @@ from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.server.answers import FrontierStats, PostedCounts
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs import JobDefinition
+from tests.registry.build import with_iso_times
 from tests.server.api_client import ask, error_of
 from tests.server.data.library import NOW, Library
 
@@ -442,7 +443,7 @@ def test_view_and_statistics_show_the_priorities_of_posted_and_of_pinned_address
     row = library.execute(
         "SELECT url_hash, domain, depth, status, discovered_at FROM url_frontier WHERE priority = 9"
     )
-    assert [tuple(each) for each in row] == [
+    assert with_iso_times(row) == [
         (url_hash("https://docs.example.com/a"), "docs.example.com", 0, "pending",
          "2025-06-15T15:06:40Z"),
     ]  # fmt: skip

@@ -204,7 +204,7 @@ def test_crawl_jobs_has_the_columns_of_the_specification(office: Office):
     )
     rows = office.connection.execute("SELECT * FROM crawl_jobs")
     columns = [column[0] for column in rows.get_description()]
-    found = dict(zip(columns, rows.fetchone(), strict=True))
+    found = dict(zip(columns, *with_iso_times([rows.fetchone()]), strict=True))
 
     def read(value):
         return json.loads(value) if isinstance(value, str) else value
