@@ -140,6 +140,7 @@ class ListingRun:
         self.strays = Strays()
         self.hosts = _NoNotes()
         self.session = None  #: it has no login
+        self.choice = None  #: nothing is rendered
 
     def ports(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that the source names as its own."""

@@ -153,7 +153,7 @@ def _guess(body: bytes) -> str:
     if len(sample) == _SAMPLE:  # end on a byte that is no part of a longer character
         end = max(sample.rfind(b"<"), sample.rfind(b"\n"))
         sample = sample[:end] if end > 0 else sample
-    return _guessed(sample, CODECS | _OLD_CODECS, or_else="cp1252")
+    return _guessed(sample, (CODECS | _OLD_CODECS).difference(_WIDE_CODECS), or_else="cp1252")
 
 
 def _guessed(sample: bytes, known: Set[str], or_else: str = "utf-8") -> str:
@@ -422,7 +422,7 @@ def _named_type(content_type: str) -> str:
     if named.endswith("+json"):
         return JSON
     named = _RENAMED.get(named, named)
-    if named.startswith("text/") and named not in _OTHER_TEXTS:
+    if named.startswith("text/") and named.isascii() and named not in _OTHER_TEXTS:
         return "text/plain"  # of any kind, as a folder's files are
     return named
 

@@ -23,8 +23,9 @@ GUIDE = """<html lang="en"><title>Guide</title><meta name="description" content=
 ```
 </pre><table><tr><th>Key<th>Value<tr><td>a|b<td>1</table>
 <ul><li>one<li>two</ul></html>"""
-GUIDE_MARKDOWN = (
-    "# Guide\n\nRead fuses and Case, case, old.\n\n````\nrun()\n\n```\n````\n\n"
+_GUIDE_MARKDOWN = (
+    "# Guide\n\nRead [fuses]({0}guide/fuses) and [Case]({0}Case), [case]({0}case), [old]({0}old)."
+    "\n\n````\nrun()\n\n```\n````\n\n"
     "| Key | Value |\n| --- | --- |\n| a\\|b | 1 |\n\n- one\n- two\n"
 )
 SOURCE = "[sources.docs]\nkind = 'site'\nseeds = ['{}']\n"
@@ -43,6 +44,10 @@ def docs(site: Site, crawl: Crawl) -> Crawl:
     del site.pages["/old"]
     crawl(source="docs", expect=None)
     return crawl
+
+
+def guide_markdown(site: Site) -> str:
+    return _GUIDE_MARKDOWN.format(site.url("/"))
 
 
 def export(crawl: Crawl, *words: str, expect: int = 0) -> Result:
@@ -70,7 +75,7 @@ def test_markdown_is_a_file_for_each_living_page(site: Site, docs: Crawl, tmp_pa
     assert len(found) == len({name.lower() for name in found}) == 4
     assert all(name.startswith(host(site)) and name.endswith(".md") for name in found)
     (guide,) = [text for text in found.values() if 'title: "Guide"' in text]
-    assert guide.partition("\n---\n\n")[2] == GUIDE_MARKDOWN
+    assert guide.partition("\n---\n\n")[2] == guide_markdown(site)
     assert f'url: "{site.url("/")}"\n' in guide
     assert result.out == (
         f"4 pages of docs written to {tmp_path / 'out'}; 1 lost page left out; to include "
@@ -112,7 +117,7 @@ def test_json_lines_are_pages_or_chunks(site: Site, docs: Crawl, tmp_path: Path)
     assert result.out == f"5 pages of docs written to {place}\n"
     assert {row["url"] for row in rows if row["lost"]} == {site.url("/old")}
     by_url = {row["url"]: row for row in rows}
-    assert by_url[site.url("/")]["markdown"] == GUIDE_MARKDOWN
+    assert by_url[site.url("/")]["markdown"] == guide_markdown(site)
     assert by_url[site.url("/")]["title"] == "Guide"
     assert [s["heading"] for s in by_url[site.url("/")]["sections"]] == ["Guide"]
     assert by_url[site.url("/")]["id"] == docs.pages()["/"]["id"]
@@ -139,7 +144,7 @@ def test_llms_txt_lists_the_pages_and_llms_full_txt_has_them(
         f"\n## guide\n\n- [Fuses]({site.url('/guide/fuses')})\n"
     )
     full = found["llms-full.txt"]
-    assert full.startswith(f"Source: {site.url('/')}\n\n{GUIDE_MARKDOWN}\n---\n\nSource: ")
+    assert full.startswith(f"Source: {site.url('/')}\n\n{guide_markdown(site)}\n---\n\nSource: ")
     assert full.count("\nSource: ") == 3
     assert "a fuse of 2 A" in full
     assert "words of old" not in full
@@ -202,7 +207,7 @@ def test_export_reads_the_registry_alone(
     export(crawl, "--format", "llms", "--output", str(tmp_path / "out"))
     chunks = export(crawl, "--format", "jsonl", "--output", "-", "--chunks")
 
-    assert files(tmp_path / "out")["llms-full.txt"].endswith(GUIDE_MARKDOWN)
+    assert files(tmp_path / "out")["llms-full.txt"].endswith(guide_markdown(site))
     assert json.loads(chunks.out)["types"] == ["text", "code", "table", "list"]
     assert len(site.log) == asked
 

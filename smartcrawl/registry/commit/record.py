@@ -93,8 +93,11 @@ UPDATE content
        charset = ?, image_count = ?, document = ?, keywords = ?, txt = ?
  WHERE no = ?
 """
-#: Links and pictures in a text change without the text.
-_SPANS = "UPDATE content SET document = ? WHERE no = ? AND document <> ?"
+#: Links and pictures in a text change without the text; those of another page stay as they are.
+_SPANS = """
+UPDATE content SET document = ? WHERE no = ? AND document <> ?
+   AND NOT EXISTS (SELECT 1 FROM record WHERE record.content = content.no AND record.no <> ?)
+"""
 _HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
 _KEPT_FOR_UNDO = "SELECT 1 FROM evidence WHERE content = ? LIMIT 1"
 _DROP = "DELETE FROM content WHERE no = ?"
@@ -361,7 +364,8 @@ class RecordWriter:
                     changed.add(record.content)  # short pages are compared by their bytes
                     if parsed.document is not None:
                         packed = pack_stored_document(parsed.document)
-                        self._connection.execute(_SPANS, (packed, record.content, packed))
+                        held = (packed, record.content, packed, visit.page.no)
+                        self._connection.execute(_SPANS, held)
             case Action.NOTE | Action.HOLD:
                 redirect = parsed.targets and outcome is Outcome.REDIRECT
                 names = {
