@@ -49,7 +49,7 @@ _COMPARED: Final = 3_000_000  #: lines with titles of bookmarks, at most
 _TITLE_LINES: Final = 3  #: that a heading may take
 _NUMBERS: Final = 12  #: letters and digits before a heading that its bookmark has not
 _NUMBER: Final = re.compile(
-    r"^\s*(?:(?:chapter|appendix|part|section)\s*)?(?:[0-9][0-9.]*|[ivxlc]+[.):]|[a-z][.)])+\s+"
+    r"^\s*+(?:(?:chapter|appendix|part|section)\s*+)?(?:[0-9][0-9.]*+|[ivxlc]++[.):]|[a-z][.)])++\s+"
 )
 _PAGE_NAME: Final = re.compile(r"(?:page|seite|p\.?)?\s*[0-9]+", re.IGNORECASE)
 _NO_TITLE: Final = re.compile(
