@@ -49,6 +49,9 @@ EQUIVALENT = {
     ")\\\\s*=\\\\s*[\"\\']?\\\\s*((?:https?:)?//[^\\\\s\"\\'<>]+)' -> '<(?:sc"
     "ript\\\\b[^<>]*?\\\\bsrc|link\\\\b[^<>]*?\\\\bhref)\\\\s*=\\\\s*[\"\\']?\\\\"
     "s*((?:https?:)?//[^\\\\s\"\\'<>]+)?'": "an empty address has no host",
+    "data_requests _own_name: '' -> '?'": "no word of an address is a question mark",
+    "oauth: '[a-z_]{1,40}' -> '[a-z_]{1,40}?'": "a whole word matches or does not",
+    "oauth: '[!-~]+' -> '[!-~]+?'": "likewise",
     "login login_wait: 5 -> 6": "both are longer than the longest wait",
     "rendering Settling: 0 -> -1 (2)": "the second step sets it before it is read",
     "rendering Settling: 0 -> 1 (2)": "likewise",

@@ -107,6 +107,7 @@ def test_these_addresses_log_out(word):
         ("http://a.example/log-out/", True),
         ("http://a.example/wiki/Special:UserLogout", True),
         ("http://a.example/x;logout", True),
+        ("http://a.example/x?do=log%6Fut", True),
         ("http://logout.example/x", False),
         ("http://a.example/docs/how-to-log-out", False),
         ("http://a.example/x?q=how+to+log+out", False),

@@ -6,6 +6,7 @@ from smartcrawl.rules.rendering import (
     EMPTY,
     FEW_WORDS,
     FIRST_STEP,
+    LOGS_OUT,
     MOST_BYTES,
     MOST_POLLS,
     MOST_REQUESTS,
@@ -321,3 +322,4 @@ def test_what_users_read_and_browsers_call_things() -> None:
     assert (WRONG_METHOD, OTHER_KIND) == ("only GET is sent", "no text")
     assert OTHER_SITE == "another site, not in data_hosts"
     assert (POLLING, TOO_MANY) == ("too many of one kind", "too many requests")
+    assert LOGS_OUT == "it would end the login"
