@@ -24,6 +24,7 @@ from smartcrawl.extract.links import (
     resolve_html_links,
 )
 from smartcrawl.extract.prose import article_surroundings, needs_boxes
+from smartcrawl.extract.published import page_publication
 from smartcrawl.extract.reader import (
     SeenMarkup,
     css_element_check,
@@ -117,6 +118,7 @@ def parse_html(
         content_type=mime,
         declared=iso_639_1_language(seen.language),
         keywords=seen.keywords,
+        **page_publication(seen)._asdict(),
     )
 
 

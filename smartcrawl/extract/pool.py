@@ -212,7 +212,8 @@ def _error(answer: bytes) -> FormatError:
 
 def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> str:
     """Return the fault of a document that no reader gives, or an empty string."""
-    texts = [document.title, document.description, document.keywords, *document.overlong]
+    texts = [document.title, document.description, document.keywords, document.author]
+    texts += document.overlong
     if any(len(text) > longest for text in texts):
         return "an overlong field"
     if sum(len(section.heading) + len(section.text) for section in document.sections) > MAX_TEXT:

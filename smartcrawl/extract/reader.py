@@ -197,6 +197,9 @@ class SeenMarkup:
     keywords: str = ""
     base: str | None = None
     canonical: str | None = None
+    #: What is said of date and author: values of meta elements by name, ``<time>`` by its kind.
+    said: dict[str, str] = field(default_factory=dict)
+    data: list[str] = field(default_factory=list)  #: JSON of ``<script type=application/ld+json>``
     refresh: str | None = None  #: content of the first ``<meta http-equiv=refresh>``
     language: str = ""
     noindex: bool = False
@@ -340,6 +343,7 @@ class Region(Enum):
     KEPT = auto()  #: selected by the operator
     DROPPED = auto()  #: selected by the operator as no text of the page
     TITLE = auto()
+    DATA = auto()  #: JSON about the page
 
 
 class Regions:
@@ -393,9 +397,8 @@ class Regions:
                     self._close_table(start)
                 case Region.LIST:
                     self._seen.blocks.append(TokenBlock(LIST, start, len(tokens)))
-                case Region.MUTED | Region.INERT | Region.TITLE:
-                    if region is Region.TITLE:
-                        self._seen.titles.setdefault("title", markup_line("".join(tokens[start:])))
+                case Region.MUTED | Region.INERT | Region.TITLE | Region.DATA:
+                    self._note_muted(region, start)
                     del tokens[start:]
                     self._muted = False
                 case _:
@@ -407,6 +410,13 @@ class Regions:
         spans = self._seen.spans
         while spans and spans[-1][0] >= start:
             spans.pop()
+
+    def _note_muted(self, region: Region, start: int) -> None:
+        """Note the title and data of a page, which are no text of it."""
+        if region is Region.TITLE:
+            self._seen.titles.setdefault("title", markup_line("".join(self._tokens[start:])))
+        elif region is Region.DATA and len(self._seen.data) < _MAX_DATA:
+            self._seen.data.append("".join(self._tokens[start:]))
 
     def _open_table(self) -> None:
         tables = sum(region is Region.TABLE for _, region, _ in self._open)
@@ -500,6 +510,7 @@ def _index(tokens: list[str], token: str, start: int) -> int:
         return len(tokens)
 
 
+_MAX_DATA: Final = 8  #: scripts with data about a page
 _MAX_BOXES: Final = 50_000  #: containers; a page of more is no article
 MAX_ANCHOR: Final = 200  #: characters
 MAX_TOKENS: Final = 2_000_000  #: texts and breaks; later ones are dropped, links are not
@@ -607,6 +618,8 @@ class MarkupReader(Regions):
                 self._open_region(Region.TITLE)
             case "template":
                 self._open_region(Region.INERT)
+            case "script" if attributes.get("type") == "application/ld+json":
+                self._open_region(Region.DATA)
             case _:
                 self._open_region(Region.MUTED)
         self._muted = True
@@ -883,6 +896,16 @@ class MarkupReader(Regions):
         self._album.close_caption(self._tokens)
         self._break()
 
+    def _open_time(self, tag: str, attributes: Attributes) -> None:
+        """Note the first date of an article, and the first that is that of its publication."""
+        date = attributes.get("datetime")
+        if date is None or self._is_open(Region.BOILERPLATE):
+            return
+        if "pubdate" in attributes or attributes.get("itemprop") == "datePublished":
+            self._seen.said.setdefault("time published", date)
+        elif self._is_open(Region.ARTICLE):
+            self._seen.said.setdefault("time", date)
+
     def _open_base(self, tag: str, attributes: Attributes) -> None:
         if self._seen.base is None and "href" in attributes and not self._muted:
             self._seen.base = attributes["href"]
@@ -925,6 +948,8 @@ class MarkupReader(Regions):
         if name.startswith(("og:", "article:")):
             self._share()
         match name:
+            case "article:published_time" | "article:author" | "author" | "date":
+                self._seen.said.setdefault(name, markup_line(content))
             case "generator":
                 self._seen.signs.generator = self._seen.signs.generator or content
             case "robots" | "smartcrawl":
@@ -978,6 +1003,7 @@ _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
     "source": MarkupReader._open_source,
     "figure": MarkupReader._open_figure,
     "figcaption": MarkupReader._open_caption,
+    "time": MarkupReader._open_time,
     "base": MarkupReader._open_base,
     "html": MarkupReader._open_document,
     "link": MarkupReader._open_relation,

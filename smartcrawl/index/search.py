@@ -43,8 +43,10 @@ if TYPE_CHECKING:
 _noted: set[str] = set()  #: notes about embedders of registries that this process cannot open
 
 _FACTS = """
-SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
+SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed,
+       c.published, coalesce(c.author, '')
   FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source
+  LEFT JOIN content c ON c.no = r.content
  WHERE r.id IN carray(?) AND s.standing = 2
 """
 
@@ -208,7 +210,7 @@ def _joined(connection: Connection, found: Iterable[ElasticsearchHit]) -> list[H
     for hit in listed:
         if hit.key not in facts:
             continue
-        no, status, lost_count, last_checked, last_changed = facts[hit.key]
+        no, status, lost_count, last_checked, last_changed, published, author = facts[hit.key]
         hits.append(
             Hit(
                 url=hit.url,
@@ -222,6 +224,8 @@ def _joined(connection: Connection, found: Iterable[ElasticsearchHit]) -> list[H
                 lost=is_lost_hit(status, lost_count),
                 last_checked=last_checked,
                 last_changed=last_changed,
+                published=published,
+                author=author,
                 no=no,
                 key=bytes.fromhex(hit.key.rpartition(":")[2]),
                 document_id=hit.key,
@@ -259,5 +263,8 @@ def search_hit_as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) 
         "lost": hit.lost,
         "lastChecked": iso_time(hit.last_checked),
         "lastChanged": iso_time(hit.last_changed),
+        "published": iso_time(hit.published),
+        "author": hit.author,
+        "date": iso_time(hit.date),
         **nested,
     }

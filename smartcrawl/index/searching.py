@@ -82,9 +82,16 @@ class Hit:
     no: int = 0  #: number of its record
     key: bytes = b""  #: SHA-256 of the normalized address
     document_id: str = ""  #: id in the index; lastIndexedDocId of its record
+    published: int | None = None  #: Unix seconds, where the page says it
+    author: str = ""  #: where the page says it
     sources: tuple[str, ...] = ()  #: all sources that have it, ``source`` first
     #: At most ``ranking.MOST_SHOWN``, best first; the snippet is of the first. Empty: no text.
     chunks: tuple[HitChunk, ...] = ()
+
+    @property
+    def date(self) -> int | None:
+        """When the page was published, else when its content last changed."""
+        return self.last_changed if self.published is None else self.published
 
 
 @dataclass(frozen=True, slots=True)

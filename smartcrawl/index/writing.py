@@ -115,7 +115,7 @@ SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk, c.content_hash
 """
 _PAGES = """
 SELECT r.no, r.url, r.canonical_url, r.last_changed, r.content_type, s.depth, c.no, c.content_hash,
-       c.title, c.description, c.language, c.document
+       c.title, c.description, c.language, c.published, c.author, c.document
   FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
  WHERE r.no IN carray(?)
 """
@@ -260,6 +260,8 @@ class OutgoingIndexWrites:
                     canonical_url=canonical,
                     content_group=url_content_group(canonical or url),
                     last_changed=changed,
+                    published=texts[3],
+                    author=texts[4],
                     mime_type=(mime or "").partition(";")[0].strip().lower(),
                     depth=depth,
                     title=texts[0],

@@ -178,6 +178,8 @@ class Document:
     content_type: str = ""  #: MIME type without parameters
     declared: str = ""  #: ISO 639-1, the language that it declares
     keywords: str = ""  #: of ``<meta name="keywords">``, as written; not searched
+    published: int | None = None  #: Unix seconds, where the page says it
+    author: str = ""  #: where the page says it; several are separated by commas
     faulty: int = 0  #: blocks, links and pictures that its reader gave wrongly, and that it lacks
 
     @property
@@ -224,6 +226,8 @@ class IndexedPage:
     canonical_url: str | None = None
     content_group: str = ""
     last_changed: int | None = None  #: Unix seconds
+    published: int | None = None  #: Unix seconds, where the page says it
+    author: str = ""  #: where the page says it
     mime_type: str = ""
     depth: int = 0
     title: str = ""

@@ -26,7 +26,8 @@ from smartcrawl.sources.base import EXTRACTION_VERSION
 
 #: Any of several equal ones serves. The index is that of files alone, by a condition on ``media``.
 _FIND = """
-SELECT c.title, c.description, c.language, c.charset, c.keywords, c.document, c.content_hash,
+SELECT c.published, c.author,
+       c.title, c.description, c.language, c.charset, c.keywords, c.document, c.content_hash,
        c.text_hash, c.sample, r.canonical_url, r.signs, l.raw, r.url
   FROM record r JOIN content c ON c.no = r.content LEFT JOIN links l ON l.no = r.no
  WHERE r.source = ? AND r.body_hash = ? AND r.media = ? AND r.configuration = ?
@@ -58,8 +59,8 @@ def find_stored_extraction(
     row: Any = connection.execute(_FIND, values).fetchone()
     if row is None:
         return None
-    title, description, language, charset, keywords, packed, content, text, sample = row[:9]
-    canonical, signs, raw, url = row[9:]
+    title, description, language, charset, keywords, packed, content, text, sample = row[2:11]
+    canonical, signs, raw, url = row[11:]
     links = [] if raw is None else unpack_stored_links(raw)
     kept = tuple(link for link in links if link.type != CUT)
     document = replace(
@@ -69,6 +70,8 @@ def find_stored_extraction(
         language=language,
         charset=charset,
         keywords=keywords or "",
+        published=row[0],
+        author=row[1],
         content_type=media.partition(";")[0],
         canonical=canonical,
         links=kept,

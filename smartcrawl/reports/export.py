@@ -46,7 +46,7 @@ SELECT count(*), count(*) FILTER (WHERE s.lost_count > 0)
 """
 _PAGES = """
 SELECT r.no, r.id, r.url, o.name, s.lost_count > 0, r.last_changed, c.title, c.description,
-       c.language, c.document
+       c.language, c.published, c.author, c.document
   FROM record r
   JOIN state s USING (no)
   JOIN source o ON o.no = r.source
@@ -69,7 +69,7 @@ class ExportedPage:
     """One stored page with its text.
 
     A lost page answers with an error: its text is of an earlier visit. Of the document title,
-    description, language, sections and images are known.
+    description, language, date, author, sections and images are known.
     """
 
     id: str
@@ -114,12 +114,14 @@ class ExportedPages:
     def __iter__(self) -> Iterator[ExportedPage]:
         """Yield each page."""
         for row in self._rows(_PAGES, PAGES_AT_ONCE):
-            _, key, url, source, lost, changed, title, description, language, packed = row
+            _, key, url, source, lost, changed, title, description, language, *said, packed = row
             document = replace(
                 unpack_stored_document(packed),
                 title=title,
                 description=description,
                 language=language,
+                published=said[0],
+                author=said[1],
             )
             name = url_item_id(url_item_kind(url), bytes(key))
             yield ExportedPage(name, url, source, bool(lost), changed, document)
@@ -360,6 +362,8 @@ def exported_markdown(page: ExportedPage) -> str:
         "url": page.url,
         "source": page.source,
         "lastChanged": iso_time(page.last_changed),
+        "published": iso_time(document.published),
+        "author": document.author,
         "lost": page.is_lost or None,
     }
     lines = [f"{name}: {_json(value)}" for name, value in fields.items() if value]
@@ -378,6 +382,8 @@ def exported_page_row(page: ExportedPage) -> dict[str, Any]:
         "language": document.language,
         "lost": page.is_lost,
         "lastChanged": iso_time(page.last_changed),
+        "published": iso_time(document.published),
+        "author": document.author,
         "sections": [
             {"level": section.level, "heading": section.heading, "text": section.text}
             for section in document.sections

@@ -216,6 +216,9 @@ class FoundPage(Answer):
     lost: bool = Field(description="Its last visit failed; the content is of an earlier one")
     lastChecked: Time | None  # noqa: N815  # likewise
     lastChanged: Time | None  # noqa: N815  # likewise
+    published: Time | None = Field(description="Where the page says it")
+    author: str = Field(description="Where the page says it, or empty")
+    date: Time | None = Field(description="When it was published, else last changed")
     images: list[Image] = Field(default=[], description="With nestImages=true only")
 
 

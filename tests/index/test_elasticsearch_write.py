@@ -74,7 +74,8 @@ def source(desk: SimpleNamespace, key: str) -> dict[str, object]:
 def test_elasticsearch_holds_a_page_as_one_document(desk: SimpleNamespace, sink: ElasticsearchSink):
     """ATT-24: its id is the name of its source and a hash."""
     told = page("whole", "first", "second", title="T", description="D", last_changed=NOW,
-                mime_type="text/html", depth=2, canonical_url=BASE, content_group="g")  # fmt: skip
+                mime_type="text/html", depth=2, canonical_url=BASE, content_group="g",
+                published=NOW, author="Ada")  # fmt: skip
 
     assert fates(sink.write([entry(told, 9)])) == ("done",)
 
@@ -87,6 +88,7 @@ def test_elasticsearch_holds_a_page_as_one_document(desk: SimpleNamespace, sink:
         "title": "T", "description": "D", "language": "en",
         "contentHash": f"sha256:{told.content_hash.hex()}", "contentGroupId": "g",
         "lastChanged": "2025-06-15T15:06:40Z", "mimeType": "text/html", "depth": 2,
+        "published": "2025-06-15T15:06:40Z", "author": "Ada",
         "chunks": [
             {"position": n, "level": 0, "types": ["text"], "repeated": 0,
              "hash": Chunk((), text).digest("T").hex(),

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
+from smartcrawl.index.search import search_hit_as_data
 from smartcrawl.rules.model import Outcome
 from tests.index.asking import search
 from tests.registry.build import LATER, LONG, NOW, Desk, chunk, closing, index_is_sound
@@ -182,6 +183,22 @@ def test_a_hit_tells_what_is_known_of_the_page(desk: Desk):
         BASE, "docs", "T", "D", "en",
     )  # fmt: skip
     assert (hit.lost, hit.last_checked, hit.last_changed) == (False, LATER, NOW)
+
+
+def test_the_date_of_a_hit_is_that_of_its_publication_else_of_its_last_change(desk: Desk):
+    said = {"published": 1_714_521_600, "author": "Ada Byron"}
+    desk.index(BASE, "old words", document_fields=said)
+    desk.index(BASE + "b", "new words")
+
+    hits = {hit.url: hit for hit in search(desk.connection, "words")}
+    old, new = hits[BASE], hits[BASE + "b"]
+
+    assert (old.published, old.author, old.date) == (1_714_521_600, "Ada Byron", 1_714_521_600)
+    assert (new.published, new.author, new.date) == (None, "", new.last_changed)
+    found = search_hit_as_data(old)
+    assert [found[key] for key in ("published", "author", "date")] == [
+        *("2024-05-01T00:00:00Z", "Ada Byron", "2024-05-01T00:00:00Z"),
+    ]
 
 
 def test_marks_surround_the_words_that_were_found(desk: Desk):

@@ -138,6 +138,17 @@ def test_links_in_an_equal_text_are_those_of_the_last_visit(desk: Desk):
     assert section.spans == (Span("link", 0, 5, "b"),)
 
 
+def test_date_and_author_of_an_equal_text_are_those_of_the_last_visit(desk: Desk):
+    desk.index(A, "words", document_fields={"published": 7})
+    again(desk)
+
+    same = desk.visit(A, "words", outcome=Outcome.SAME, document_fields={"author": "Ada"})
+    same.parsed.body_hash = b"b" * 32
+    desk.write(same, now=LATER)
+
+    assert desk.rows("SELECT published, author FROM content") == [(None, "Ada")]
+
+
 @pytest.mark.covers("R1-13")
 def test_chunk_whose_text_stays_gets_its_new_columns(desk: Desk):
     """A later version finds code in the same text, or reads an old registry."""

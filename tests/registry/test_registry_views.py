@@ -815,6 +815,17 @@ def test_keywords_are_those_of_the_body_that_is_stored(desk: Desk):
     assert desk.rows(keywords) == [(None,)]
 
 
+def test_date_and_author_are_those_of_the_body_that_is_stored(desk: Desk):
+    said = "SELECT published, author FROM content"
+    desk.index(POST, "words", document_fields={"published": 7, "author": "Ada"})
+    assert desk.rows(said) == [(7, "Ada")]
+    desk.seal()
+    visited(desk, "other words", published=8)
+    assert desk.rows(said) == [(8, "")]
+    visited(desk, "other words", forced=True, author="Bo")
+    assert desk.rows(said) == [(None, "Bo")]
+
+
 def visited(desk: Desk, text: str, *, forced: bool = False, **document_fields: object) -> None:
     """Visit POST in a run of its own."""
     desk.open(now=LATER, forced=forced)

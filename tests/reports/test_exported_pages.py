@@ -1,6 +1,7 @@
 """Stored pages for an export: which ones, in which order, and how many at once."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -163,9 +164,21 @@ def test_a_row_has_these_keys():
         "language": "en",
         "lost": False,
         "lastChanged": "2025-06-15T15:06:40Z",
+        "published": None,
+        "author": "",
         "sections": [{"level": 1, "heading": "Head", "text": "words"}],
         "markdown": "# Head\n\nwords\n",
     }
+
+
+def test_date_and_author_are_written_where_the_page_says_them():
+    document = replace(PAGE.document, published=1_714_521_600, author="Ada")
+    page = replace(PAGE, document=document)
+
+    assert exported_page_row(page)["published"] == "2024-05-01T00:00:00Z"
+    head = exported_markdown(page).partition("\n---\n")[0]
+    assert 'published: "2024-05-01T00:00:00Z"\nauthor: "Ada"' in head
+    assert "author" not in exported_markdown(PAGE)
 
 
 def test_lines_of_llms_txt_can_be_read_by_a_simple_pattern():

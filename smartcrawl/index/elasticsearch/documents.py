@@ -168,6 +168,8 @@ def index_mappings(embedder: EmbedderKey | None = None) -> dict[str, Any]:
             "contentHash": keyword,
             "contentGroupId": keyword,
             "lastChanged": {"type": "date"},
+            "published": {"type": "date"},
+            "author": text,
             "mimeType": keyword,
             "depth": {"type": "integer"},
             **page,
@@ -331,6 +333,8 @@ class PageDocument:
     canonical_url: str | None = None
     content_group: str | None = None  #: contentGroupId (R0-74)
     last_changed: int | None = None  #: Unix seconds
+    published: int | None = None  #: Unix seconds, where the page says it
+    author: str = ""
     mime_type: str = ""
     depth: int = 0
     chunks: Sequence[Chunk] = ()
@@ -387,6 +391,8 @@ class PageDocument:
             "lastChanged": None
             if self.last_changed is None
             else index_timestamp(self.last_changed),
+            "published": None if self.published is None else index_timestamp(self.published),
+            "author": self.author,
             "mimeType": self.mime_type,
             "depth": self.depth,
             "vectorsHash": index_vectors_hash(one for one in digests if one in self.vectors),

@@ -594,6 +594,8 @@ def _entry(page: IndexedPage, number: int) -> Entry:
         canonical_url=page.canonical_url,
         content_group=page.content_group,
         last_changed=page.last_changed,
+        published=page.published,
+        author=page.author,
         mime_type=page.mime_type,
         depth=page.depth,
         chunks=page.chunks,

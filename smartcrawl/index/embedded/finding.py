@@ -481,7 +481,7 @@ SELECT content, bits, score FROM proposed
 """
 _RECORDS = """
 SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost_count,
-       s.last_checked, r.last_changed, r.no, r.id
+       s.last_checked, r.last_changed, r.no, r.id, c.published, c.author
   FROM content c
   JOIN record r ON r.content = c.no AND r.entry > 0
   JOIN state s ON s.no = r.no
@@ -639,7 +639,7 @@ def _hit(
 ) -> Hit:
     """Return a hit; a part that was removed meanwhile is shown as it was found."""
     url, source, title, language, description, status, losses = rows[0][:7]
-    checked, changed, no, key = rows[0][7:]
+    checked, changed, no, key, published, author = rows[0][7:]
     seen = [
         shown.get(part.key) or (part.headings, search_snippet_beginning(part.text))
         for part in parts
@@ -657,6 +657,8 @@ def _hit(
         lost=is_lost_hit(status, losses),
         last_checked=checked,
         last_changed=changed,
+        published=published,
+        author=author,
         no=no,
         key=bytes(key),
         document_id=embedded_document_id(bytes(key)),

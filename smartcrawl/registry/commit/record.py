@@ -67,22 +67,22 @@ _REPLACE = """
 UPDATE content
    SET content_hash = ?2, text_hash = ?3, text_length = ?4, title = ?5, description = ?6,
        language = ?7, sample = ?8, charset = ?9, image_count = ?10, document = ?11,
-       keywords = ?12, txt = ?13
- WHERE no = ?14 AND source = ?1 AND content_hash <> ?2
+       keywords = ?12, published = ?13, author = ?14, txt = ?15
+ WHERE no = ?16 AND source = ?1 AND content_hash <> ?2
    AND NOT EXISTS (SELECT 1 FROM content WHERE source = ?1 AND content_hash = ?2)
-   AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?14 AND no <> ?15)
-   AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?14)
+   AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?16 AND no <> ?17)
+   AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?16)
 """
 _COLUMNS = """source, content_hash, text_hash, text_length, title, description, language, sample,
-    charset, image_count, document, keywords, txt"""
+    charset, image_count, document, keywords, published, author, txt"""
 _PUT_CONTENT = f"""
 INSERT INTO content ({_COLUMNS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
 """
 _PUT_AS = f"""
 INSERT INTO content (no, {_COLUMNS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (source, content_hash) DO NOTHING
 """
 _HASHES = "SELECT content_hash FROM content WHERE source = ? AND content_hash IN carray(?)"
@@ -90,13 +90,15 @@ _NO = "SELECT no FROM content WHERE source = ? AND content_hash = ?"
 _AGAIN = """
 UPDATE content
    SET text_hash = ?, text_length = ?, title = ?, description = ?, language = ?, sample = ?,
-       charset = ?, image_count = ?, document = ?, keywords = ?, txt = ?
+       charset = ?, image_count = ?, document = ?, keywords = ?, published = ?, author = ?, txt = ?
  WHERE no = ?
 """
-#: Links and pictures in a text change without the text; those of another page stay as they are.
+#: Links, pictures, date and author change without the text; those of another page stay.
 _SPANS = """
-UPDATE content SET document = ? WHERE no = ? AND document <> ?
-   AND NOT EXISTS (SELECT 1 FROM record WHERE record.content = content.no AND record.no <> ?)
+UPDATE content SET document = ?1, published = ?2, author = ?3
+ WHERE no = ?4
+   AND (document <> ?1 OR published IS DISTINCT FROM ?2 OR author <> ?3)
+   AND NOT EXISTS (SELECT 1 FROM record WHERE record.content = content.no AND record.no <> ?5)
 """
 _HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
 _KEPT_FOR_UNDO = "SELECT 1 FROM evidence WHERE content = ? LIMIT 1"
@@ -158,6 +160,8 @@ def hold_content_row(
         len(document.images),
         pack_stored_document(document),
         document.keywords,
+        document.published,
+        document.author,
         "\n".join(chunk.own_text for chunk in parsed.chunks) if sink.is_elsewhere else None,
     )
     number = page.record.content
@@ -363,9 +367,10 @@ class RecordWriter:
                 if record.content is not None and parsed.body_hash not in (None, record.body_hash):
                     changed.add(record.content)  # short pages are compared by their bytes
                     if parsed.document is not None:
-                        packed = pack_stored_document(parsed.document)
-                        held = (packed, record.content, packed, visit.page.no)
-                        self._connection.execute(_SPANS, held)
+                        document = parsed.document
+                        packed = pack_stored_document(document)
+                        said = (document.published, document.author)
+                        self._connection.execute(_SPANS, (packed, *said, record.content, page.no))
             case Action.NOTE | Action.HOLD:
                 redirect = parsed.targets and outcome is Outcome.REDIRECT
                 names = {

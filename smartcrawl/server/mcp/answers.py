@@ -41,6 +41,8 @@ class McpHit(_Answer):
     chunks: list[McpChunk] = Field(description="The parts that answer best, at most three")
     source: str = Field(description="As of list_sources", examples=["docs.example.com"])
     language: str = Field(description="ISO 639-1, or empty if it is not known", examples=["en"])
+    date: str | None = Field(description="When it was published, else last changed, in UTC")
+    author: str = Field(description="Where the page says it, or empty")
     lost: bool = Field(description="Its last visit failed; the content is of an earlier one")
     number: int = Field(description="Of the resource smartcrawl://page/{number}", examples=[12])
 
@@ -65,6 +67,8 @@ class McpPageFacts(_Answer):
     language: str = Field(description="ISO 639-1, or empty if it is not known")
     last_checked: str | None = Field(description="Its last visit, in UTC")
     last_changed: str | None = Field(description="When its content was last seen to differ")
+    published: str | None = Field(description="Where the page says it, in UTC")
+    author: str = Field(description="Where the page says it, or empty")
     lost: bool = Field(description="Its last visit failed; the content is of an earlier one")
     number: int = Field(description="Of the resource smartcrawl://page/{number}")
     characters: int = Field(description="Of the whole text")

@@ -105,7 +105,7 @@ _NO_CHUNK: Final = HitChunk(0, "", "", "")  #: of a page without text
 _RESOURCE: Final = re.compile(r"smartcrawl://page/([0-9]{1,15})")
 _PAGE: Final = """
 SELECT r.no, r.id, r.url, o.name, c.title, c.language, c.document, s.status, s.lost_count,
-       s.last_checked, r.last_changed
+       s.last_checked, r.last_changed, c.published, c.author
   FROM record r
   JOIN content c ON c.no = r.content
   JOIN state s ON s.no = r.no
@@ -207,6 +207,8 @@ def _hit(hit: Hit) -> McpHit:
         ],
         source=hit.source,
         language=hit.language,
+        date=iso_time(hit.date),
+        author=visible_text(hit.author),
         lost=hit.lost,
         number=hit.no,
     )
@@ -249,6 +251,8 @@ def mcp_page(
             language=language,
             last_checked=iso_time(times[0]),
             last_changed=iso_time(times[1]),
+            published=iso_time(times[2]),
+            author=visible_text(times[3]),
             lost=is_lost_hit(status, losses),
             number=no,
             characters=len(text),

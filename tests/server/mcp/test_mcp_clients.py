@@ -175,6 +175,8 @@ def test_a_page_is_fetched_by_id_or_address(session: Session, word: str):
         "language": "en",
         "last_checked": "2025-06-15T15:06:40Z",
         "last_changed": "2025-06-15T15:06:40Z",
+        "published": None,
+        "author": "",
         "lost": False,
         "number": 1,
         "characters": len(page["text"]),
