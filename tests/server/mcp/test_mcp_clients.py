@@ -125,6 +125,8 @@ def test_a_search_has_the_part_of_the_page_with_its_headings(session: Session):
         ],
         "source": "docs",
         "language": "en",
+        "date": "2025-06-15T15:06:40Z",
+        "author": "",
         "lost": False,
         "number": 1,
     }
