@@ -99,12 +99,11 @@ def parse_html(
     base = document_base_url(url, seen.base)
     text = _main_text(seen, base if str(base) != str(page) else None)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
+    declared = iso_639_1_language(seen.language)
     return Document(
         title=_title(seen),
         description=seen.description,
-        language=detected_language(_sample(text), seen.language)
-        if detect
-        else iso_639_1_language(seen.language),
+        language=detected_language(_sample(text), seen.language) if detect else declared,
         sections=text,
         images=_images(seen, base, page),
         links=found.links,
@@ -116,7 +115,7 @@ def parse_html(
         nofollow=seen.nofollow,
         charset=charset,
         content_type=mime,
-        declared=iso_639_1_language(seen.language),
+        declared=declared,
         keywords=seen.keywords,
         **page_publication(seen)._asdict(),
     )

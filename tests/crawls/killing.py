@@ -128,7 +128,7 @@ def shape(crawl: Crawl) -> dict[str, Any]:
         kept = {key: value for key, value in record.items() if key not in _TIMES | _RUNS | _VERSION}
         kept["ran"] = record["reachedRun"] == record["visitedRun"] == crawl.runs()[0]["run"]
         records[record["url"]] = kept
-    moving = {"lastChecked", "lastChanged"}
+    moving = {"lastChecked", "lastChanged", "date"}  # no page here says when it was published
     found = {word: crawl.search(word, "--limit", "1000") for word in WORDS}
     hits = {
         word: sorted(
