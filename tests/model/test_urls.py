@@ -386,16 +386,21 @@ def test_normalize_never_raises_and_is_idempotent(text):
 @covers("M-54", "RD-20")
 @settings(max_examples=1000, deadline=None)
 @given(TEXTS)
+@example("http://example.com/#/%")
+@example("http://example.com#!a#b")
 def test_request_url_never_raises_and_is_idempotent(text):
-    url = request_url(text)
+    url, routed = request_url(text), request_url(text, routes=True)
 
     if url is not None:
         assert request_url(url) == url
         assert url.startswith(("http://", "https://"))
         assert "#" not in url
         assert "@" not in url.split("/")[2]
-        assert normalize_url(url) == normalize_url(text)
         assert display_url(url)
+    if routed is not None:
+        assert request_url(routed, routes=True) == routed
+        assert request_url(routed) == url
+        assert normalize_url(routed) == normalize_url(text)
 
 
 @covers("R0-19")
