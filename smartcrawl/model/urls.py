@@ -346,7 +346,9 @@ def _normal_web(url: str, trackers: Trackers) -> str:
 def _normal_route(route: str, trackers: Trackers) -> str:
     """Return a hash route as the rest of an address is written: its path, then its query."""
     path, _, query = route.partition("?")
-    return path.rstrip("/") + _normal_query(query, trackers)
+    path = path.rstrip("/")
+    found = (path if path != "#" else "#/") + _normal_query(query, trackers)
+    return found if found.strip("#!/") else ""  # the first one, with trackers alone
 
 
 def _path_without_trackers(path: str, trackers: Trackers) -> str:
