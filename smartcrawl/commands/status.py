@@ -36,7 +36,7 @@ from smartcrawl.reports.vectors import pushed_report_text, vector_counts_lines
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.rules.visibility import Visibility
-from smartcrawl.sources.base import told_visibilities
+from smartcrawl.sources.base import declared_visibilities
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import Output, print_complaint
 from smartcrawl.terminal.sources import print_wrong_tables
@@ -240,9 +240,14 @@ class Command(RegistryCommand):
     ) -> None:
         """Print the status of each source, and of all of them together."""
         now = int(time.time())
-        vanished, wrong, told = self._undeclared(connection, sources)
+        vanished, wrong, visibilities = self._undeclared(connection, sources)
         *found, total = status_report(
-            connection, now, sources=sources, vanished=vanished, wrong=wrong, told=told
+            connection,
+            now,
+            sources=sources,
+            vanished=vanished,
+            wrong=wrong,
+            visibilities=visibilities,
         )
         longest = self.options.schedule.longest
         if opts.format == "json":
@@ -272,7 +277,7 @@ class Command(RegistryCommand):
     ) -> tuple[Collection[str], Collection[str], Mapping[str, Visibility]]:
         """Return the sources that are declared no more, and those whose tables have mistakes.
 
-        And what the tables of others say about who reads them.
+        And the visibilities that the other tables declare.
 
         What is wrong in sources.toml is printed, and the registry shown nevertheless.
         """
@@ -283,7 +288,7 @@ class Command(RegistryCommand):
             return (), (), {}
         print_wrong_tables(self.name, declared, sources)
         vanished = vanished_sources(connection, self.options, declared)
-        return vanished, declared.wrong, told_visibilities(declared)
+        return vanished, declared.wrong, declared_visibilities(declared)
 
     def _block(self, status: SourceStatus, now: int) -> list[Line]:
         """Return the lines of one source: its run, the verdict, the figures, the concerns."""

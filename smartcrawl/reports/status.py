@@ -406,13 +406,13 @@ def status_report(
     sources: Sequence[str] = (),
     vanished: Collection[str] = (),
     wrong: Collection[str] = (),
-    told: Mapping[str, Visibility] | None = None,
+    visibilities: Mapping[str, Visibility] | None = None,
     readable: Readable = None,
 ) -> list[SourceStatus]:
     """Return the status of some sources (of all where none is named), and last their total.
 
     A source is listed from its first run on. ``vanished``: those that are declared no more.
-    ``wrong``: those whose tables have mistakes. ``told``: what tables say about who reads them.
+    ``wrong``: those whose tables have mistakes. ``visibilities``: those that tables declare.
     ``readable``: those that the caller may read; None: every one.
     """
     with read_transaction(connection):
@@ -447,7 +447,7 @@ def status_report(
             kind == SHAREPOINT.name,
             name in vanished,
             name in wrong,
-            source_visibility(stored[name], (told or {}).get(name)),
+            source_visibility(stored[name], (visibilities or {}).get(name)),
         )
         for no, (name, kind) in names.items()
     ]

@@ -18,25 +18,28 @@ class Visibility(StrEnum):
 VISIBILITIES: Final = tuple(one.value for one in Visibility)
 
 
-def told_visibility(explicit: Visibility | None, *, has_login: bool) -> Visibility | None:
-    """Return what the table of a source says about its visibility; None: nothing.
+def declared_visibility(explicit: Visibility | None, *, has_login: bool) -> Visibility | None:
+    """Return the visibility that the table of a source declares; None: it declares none.
 
-    ``explicit``: its key ``visibility``.
+    ``explicit``: the value of its key ``visibility``.
 
-    >>> told_visibility(None, has_login=True), told_visibility(Visibility.PUBLIC, has_login=True)
-    (<Visibility.PRIVATE: 'private'>, <Visibility.PUBLIC: 'public'>)
+    >>> declared_visibility(None, has_login=True)
+    <Visibility.PRIVATE: 'private'>
+    >>> declared_visibility(Visibility.PUBLIC, has_login=True)
+    <Visibility.PUBLIC: 'public'>
     """
     if explicit is not None:
         return explicit
     return Visibility.PRIVATE if has_login else None
 
 
-def source_visibility(stored: Visibility | None, told: Visibility | None) -> Visibility:
-    """Return the visibility of a source; ``stored``: what it was so far, None: it is new.
+def source_visibility(stored: Visibility | None, declared: Visibility | None) -> Visibility:
+    """Return the visibility of a source; ``stored``: its visibility so far, None: it is new.
 
-    A login makes it private, and only its own word opens it again: not the loss of the login.
+    A login makes it private, and only its key ``visibility`` opens it again, not the loss of the
+    login.
     """
-    return told or stored or Visibility.PUBLIC
+    return declared or stored or Visibility.PUBLIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,8 @@ class Reader:
 
     sees_all: bool = False  #: an administrator, or whoever runs the commands
     sources: frozenset[str] = frozenset()  #: those of his key; empty: the public ones
-    #: What the tables of today say, by the name of their source; else what is stored counts.
-    told: Mapping[str, Visibility] = field(default_factory=dict)
+    #: The visibilities that tables declare today, by source; for the others the stored one counts.
+    visibilities: Mapping[str, Visibility] = field(default_factory=dict)
 
     def may_read(self, name: str, stored: Visibility | None) -> bool:
         """Whether he may read a source; ``stored``: None if it was never crawled."""
@@ -54,13 +57,13 @@ class Reader:
             return True
         if self.sources:
             return name in self.sources
-        return source_visibility(stored, self.told.get(name)) is Visibility.PUBLIC
+        return source_visibility(stored, self.visibilities.get(name)) is Visibility.PUBLIC
 
     def reads_every(self, private: Iterable[str]) -> bool:
         """Whether he may read every source; ``private``: those that are stored as private."""
         if self.sees_all or self.sources:
             return self.sees_all
-        return Visibility.PRIVATE not in self.told.values() and all(
+        return Visibility.PRIVATE not in self.visibilities.values() and all(
             self.may_read(name, Visibility.PRIVATE) for name in private
         )
 

@@ -171,7 +171,7 @@ class Alone:
                 job=orders.job,
                 job_run=orders.job_run,
                 part=part_of_source(source),
-                told=source.told_visibility,
+                visibility=source.declared_visibility,
             )
             opened = registry.open_run(request, now)
             recompute_row_ids(

@@ -224,8 +224,10 @@ def create_app(
     """
     counts = counts or RequestCounts(server, clock)
     stores = Stores(options.registry)
-    told = DeclaredNames(*options.source_files).told
-    context = Context(options, server, stores, Metrics(), clock, ending or Event(), told=told)
+    visibilities = DeclaredNames(*options.source_files).visibilities
+    context = Context(
+        options, server, stores, Metrics(), clock, ending or Event(), visibilities=visibilities
+    )
     api = create_api(context, versions)
     app: ASGIApp = Direct(api)
     app = Bodies(app)

@@ -72,9 +72,9 @@ class Context:
     clock: Callable[[], float]  #: Unix seconds
     ending: Event  #: set when the server ends: answers that go on end, too
     key_time: KeyTime = field(default_factory=KeyTime)  #: the time of idempotency keys
-    #: What the tables of today say about who reads their sources.
-    told: Callable[[], Mapping[str, Visibility]] = dict
+    #: The visibilities that the tables of sources declare today, by source.
+    visibilities: Callable[[], Mapping[str, Visibility]] = dict
 
     def reader(self, request: Request) -> Reader:
         """Return who asks: each route filters by it what it answers, and what it does."""
-        return api_key_reader(request.scope.get("smartcrawl.key"), self.told())
+        return api_key_reader(request.scope.get("smartcrawl.key"), self.visibilities())

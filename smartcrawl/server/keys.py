@@ -146,14 +146,14 @@ def _key(row: Any) -> Key:
     return Key(id_, name, Scope[scope.upper()], created, expires, revoked, sources)
 
 
-def api_key_reader(key: Key | None, told: Mapping[str, Visibility]) -> Reader:
+def api_key_reader(key: Key | None, visibilities: Mapping[str, Visibility]) -> Reader:
     """Return whose key asks; None: somebody without one, who reads what is public.
 
-    ``told``: what the tables of today say about who reads their sources.
+    ``visibilities``: those that the tables of sources declare today.
     """
     if key is not None and key.scope is Scope.ADMIN:
         return EVERYTHING
-    return Reader(sources=frozenset(() if key is None else key.sources), told=told)
+    return Reader(sources=frozenset(() if key is None else key.sources), visibilities=visibilities)
 
 
 def _hash(text: str) -> bytes:

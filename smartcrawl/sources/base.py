@@ -16,7 +16,7 @@ from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, ChunkSize
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import request_url, url_digest, url_digest_text, url_origin
 from smartcrawl.rules.model import Mode
-from smartcrawl.rules.visibility import Visibility, told_visibility
+from smartcrawl.rules.visibility import Visibility, declared_visibility
 from smartcrawl.sources.fields import (
     LIST,
     Addresses,
@@ -129,9 +129,9 @@ class Source(BaseModel):
         return False
 
     @property
-    def told_visibility(self) -> Visibility | None:
-        """What it says about who reads it; None: nothing, so that what is stored counts."""
-        return told_visibility(self.visibility, has_login=self.has_login)
+    def declared_visibility(self) -> Visibility | None:
+        """The visibility that its table declares; None: none, so that the stored one counts."""
+        return declared_visibility(self.visibility, has_login=self.has_login)
 
     @property
     @abstractmethod
@@ -161,10 +161,10 @@ class Source(BaseModel):
         return (*own, *request_keys_of_kind(cls.model_fields["kind"].default))
 
 
-def told_visibilities(sources: Mapping[str, Source]) -> dict[str, Visibility]:
-    """Return what tables say about who reads their sources, by name; the others say nothing."""
-    told = {name: source.told_visibility for name, source in sources.items()}
-    return {name: visibility for name, visibility in told.items() if visibility is not None}
+def declared_visibilities(sources: Mapping[str, Source]) -> dict[str, Visibility]:
+    """Return the visibilities that tables declare, by the name of the source."""
+    found = {name: source.declared_visibility for name, source in sources.items()}
+    return {name: visibility for name, visibility in found.items() if visibility is not None}
 
 
 def ad_hoc_source_name(words: str, start: str) -> str:

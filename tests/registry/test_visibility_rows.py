@@ -14,9 +14,9 @@ PUBLIC, PRIVATE = Visibility.PUBLIC, Visibility.PRIVATE
 Place = tuple[Database, Connection]
 
 
-def crawled(begun: Place, name: str, told: Visibility | None = None) -> Visibility:
+def crawled(begun: Place, name: str, visibility: Visibility | None = None) -> Visibility:
     """Open a run of a source, and return the visibility that is stored."""
-    open_run_row(begun[1], RunRequest(name, "site", told=told), NOW)
+    open_run_row(begun[1], RunRequest(name, "site", visibility=visibility), NOW)
     return stored_visibilities(begun[1])[name]
 
 
@@ -45,9 +45,9 @@ def test_a_caller_reads_what_is_public_or_what_his_key_names(begun: Place):
     assert readable_sources(connection, Reader()) == ("blog", "docs")
     assert readable_sources(connection, Reader(sources=frozenset({"wiki"}))) == ("wiki",)
     assert readable_sources(connection, Reader(sources=frozenset({"other"}))) == ()
-    assert readable_sources(connection, Reader(told={"wiki": PUBLIC})) is None
+    assert readable_sources(connection, Reader(visibilities={"wiki": PUBLIC})) is None
     closed = {"docs": PRIVATE, "wiki": PUBLIC}
-    assert readable_sources(connection, Reader(told=closed)) == ("blog", "wiki")
+    assert readable_sources(connection, Reader(visibilities=closed)) == ("blog", "wiki")
 
 
 def test_what_a_query_has_read_is_not_read_again(begun: Place):

@@ -7,8 +7,8 @@ from smartcrawl.rules.visibility import (
     VISIBILITIES,
     Reader,
     Visibility,
+    declared_visibility,
     source_visibility,
-    told_visibility,
 )
 from tests.rules.manual import table
 
@@ -21,8 +21,8 @@ PUBLIC, PRIVATE = Visibility.PUBLIC, Visibility.PRIVATE
 @pytest.mark.parametrize("row", ROWS, ids=[" ".join(row[:3]) for row in ROWS])
 def test_the_manual_says_what_becomes_of_the_visibility(row):
     stored, explicit, login, after = row
-    told = told_visibility(WORDS[explicit], has_login=login == "yes")
-    assert source_visibility(WORDS[stored], told) is WORDS[after]
+    declared = declared_visibility(WORDS[explicit], has_login=login == "yes")
+    assert source_visibility(WORDS[stored], declared) is WORDS[after]
 
 
 def test_the_manual_has_every_case():
@@ -40,10 +40,10 @@ def test_the_words_of_files_and_of_the_registry_stay():
         (Reader(), ["docs", "new"]),
         (Reader(sources=frozenset({"wiki"})), ["wiki"]),
         (Reader(sources=frozenset({"docs", "no such"})), ["docs"]),
-        (Reader(told={"wiki": PUBLIC}), ["docs", "wiki", "new"]),
-        (Reader(told={"docs": PRIVATE}), ["new"]),
-        (Reader(told={"new": PRIVATE}), ["docs"]),
-        (Reader(sources=frozenset({"docs"}), told={"docs": PRIVATE}), ["docs"]),
+        (Reader(visibilities={"wiki": PUBLIC}), ["docs", "wiki", "new"]),
+        (Reader(visibilities={"docs": PRIVATE}), ["new"]),
+        (Reader(visibilities={"new": PRIVATE}), ["docs"]),
+        (Reader(sources=frozenset({"docs"}), visibilities={"docs": PRIVATE}), ["docs"]),
     ],
 )
 def test_a_reader_reads_the_public_sources_or_those_of_his_key(reader, reads):
@@ -55,13 +55,13 @@ def test_a_reader_reads_the_public_sources_or_those_of_his_key(reader, reads):
     ("reader", "private", "every"),
     [
         (EVERYTHING, ["wiki"], True),
-        (Reader(sees_all=True, told={"docs": PRIVATE}), [], True),
+        (Reader(sees_all=True, visibilities={"docs": PRIVATE}), [], True),
         (Reader(), [], True),
         (Reader(), ["wiki"], False),
         (Reader(sources=frozenset({"docs"})), [], False),
-        (Reader(told={"wiki": PUBLIC}), ["wiki"], True),
-        (Reader(told={"wiki": PUBLIC}), ["wiki", "other"], False),
-        (Reader(told={"docs": PRIVATE}), [], False),
+        (Reader(visibilities={"wiki": PUBLIC}), ["wiki"], True),
+        (Reader(visibilities={"wiki": PUBLIC}), ["wiki", "other"], False),
+        (Reader(visibilities={"docs": PRIVATE}), [], False),
     ],
 )
 def test_without_anything_private_a_reader_reads_every_source(reader, private, every):

@@ -352,11 +352,11 @@ def test_a_key_carries_the_sources_that_it_reads(connection: Connection):
     assert [key.sources for key in list_api_keys(connection)] in (
         [key.sources for key in sorted(filter(None, found.values()), key=lambda one: one.id)],
     )
-    told = {"new": Visibility.PRIVATE}
-    readers = {name: api_key_reader(key, told) for name, key in found.items()}
+    declared = {"new": Visibility.PRIVATE}
+    readers = {name: api_key_reader(key, declared) for name, key in found.items()}
     assert readers == {
-        "plain": Reader(told=told),
-        "wiki": Reader(sources=frozenset({"docs", "wiki"}), told=told),
+        "plain": Reader(visibilities=declared),
+        "wiki": Reader(sources=frozenset({"docs", "wiki"}), visibilities=declared),
         "all": EVERYTHING,
     }
-    assert api_key_reader(None, told) == Reader(told=told)
+    assert api_key_reader(None, declared) == Reader(visibilities=declared)

@@ -208,16 +208,16 @@ def test_a_secret_shows_nothing():
 
 
 def test_a_source_with_a_login_is_private_unless_it_says_otherwise(tmp_path: Path):
-    assert declared(tmp_path, BASIC).told_visibility == "private"
+    assert declared(tmp_path, BASIC).declared_visibility == "private"
     file = tmp_path / "sources.toml"
     head, auth = file.read_text().split("[sources.a.auth]")
-    for line, told in (('visibility = "public"', "public"), ('visibility = "private"', "private")):
+    for line, word in (('visibility = "public"', "public"), ('visibility = "private"', "private")):
         file.write_text(f"{head}{line}\n[sources.a.auth]{auth}")
-        assert load_declared_sources(file)["a"].told_visibility == told
+        assert load_declared_sources(file)["a"].declared_visibility == word
         file.write_text(f"{head}{line}\n")
-        assert load_declared_sources(file)["a"].told_visibility == told
+        assert load_declared_sources(file)["a"].declared_visibility == word
     file.write_text(head)
-    assert load_declared_sources(file)["a"].told_visibility is None
+    assert load_declared_sources(file)["a"].declared_visibility is None
 
 
 @pytest.mark.parametrize("kind", ["files", "site"])
@@ -228,4 +228,4 @@ def test_any_declared_source_takes_a_visibility_of_these_words(tmp_path: Path, k
     with pytest.raises(SourceError, match=r"visibility is 'secret': expected one of public, priv"):
         load_declared_sources(file).check()
     file.write_text(file.read_text().replace("secret", "private"))
-    assert load_declared_sources(file)["a"].told_visibility == "private"
+    assert load_declared_sources(file)["a"].declared_visibility == "private"

@@ -483,7 +483,7 @@ class RunRequest:
     #: digests of scope and rules, which workers that join must have, too (run_rules)
     rules: Mapping[str, str] = field(default_factory=dict)
     part: SourcePart = SourcePart()
-    told: Visibility | None = None  #: what it says about who reads it; None: nothing
+    visibility: Visibility | None = None  #: which its table declares; None: the stored one stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,7 +583,7 @@ def register_source_row(connection: Connection, request: RunRequest, now: int) -
         "chosen": part.chosen,
         "decides": part.decides,
         "before": part.before,
-        "visibility": request.told,
+        "visibility": request.visibility,
     }
     connection.execute(_SOURCE, row)
     return int(connection.execute(_SOURCE_NO, (request.source,)).get)

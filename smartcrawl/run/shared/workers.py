@@ -631,7 +631,7 @@ def _joined(
         job_run=orders.job_run,
         rules=rules,
         part=part_of_source(source),
-        told=source.told_visibility,
+        visibility=source.declared_visibility,
     )
     began, logged = time.monotonic(), False
     while True:

@@ -66,7 +66,7 @@ def api_job_id(name: str) -> str:
 
 class _Declared(NamedTuple):
     spider: str
-    told: Visibility | None  #: what the table says about who reads it
+    visibility: Visibility | None  #: None: the table declares none
 
 
 class DeclaredNames:
@@ -76,7 +76,7 @@ class DeclaredNames:
         """``paths``: of ``Options.source_files``."""
         self._paths = paths
         self._read: tuple[object, dict[str, _Declared]] = (None, {})
-        self._told: Mapping[str, Visibility] = {}
+        self._visibilities: Mapping[str, Visibility] = {}
 
     def __call__(self) -> tuple[str, ...]:
         """Return the names in their order; what has an error stays as before."""
@@ -87,10 +87,10 @@ class DeclaredNames:
         found = self._found().get(name)
         return SITE.spider if found is None else found.spider
 
-    def told(self) -> Mapping[str, Visibility]:
-        """Return what the tables say about who reads their sources; the others say nothing."""
+    def visibilities(self) -> Mapping[str, Visibility]:
+        """Return the visibilities that tables declare, by source."""
         self._found()
-        return self._told
+        return self._visibilities
 
     def _found(self) -> dict[str, _Declared]:
         mark = self._mark()
@@ -100,14 +100,16 @@ class DeclaredNames:
                 declared = load_declared_sources(*self._paths)
                 kept = {name: known[name] for name in declared.wrong if name in known}
                 found = {
-                    name: _Declared(source.traits.spider, source.told_visibility)
+                    name: _Declared(source.traits.spider, source.declared_visibility)
                     for name, source in declared.items()
                 }
                 known = found | kept
                 declared.check()
             except SourceError as error:
                 logger.error("declared sources stay as they were: %s", error)
-            self._told = {name: one.told for name, one in known.items() if one.told is not None}
+            self._visibilities = {
+                name: one.visibility for name, one in known.items() if one.visibility is not None
+            }
             self._read = (mark, known)
         return known
 

@@ -45,7 +45,7 @@ class ReadableJobs:
 
     def visibility(self, name: str) -> Visibility:
         """Return who reads the source of a job."""
-        return source_visibility(self._stored.get(name), self._reader.told.get(name))
+        return source_visibility(self._stored.get(name), self._reader.visibilities.get(name))
 
     def hidden(self) -> list[str]:
         """Return the names of the sources and jobs that the caller may not see."""

@@ -278,7 +278,9 @@ def mcp_sources(connection: Connection, now: int, reader: Reader = EVERYTHING) -
     """Return the sources that were crawled, with counts; ``now``: Unix seconds."""
     readable = readable_sources(connection, reader)
     kinds: dict[str, str] = dict(connection.execute(_KINDS).fetchall())
-    *sources, _ = status_report(connection, now, told=reader.told, readable=readable)
+    *sources, _ = status_report(
+        connection, now, visibilities=reader.visibilities, readable=readable
+    )
     return McpSources(sources=[_source(one, kinds[str(one.source)]) for one in sources])
 
 

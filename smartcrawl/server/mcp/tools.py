@@ -182,7 +182,7 @@ def create_mcp_server(
     stores: Stores, options: Options, refresher: McpRefresher | None
 ) -> MCPServer[Any]:
     """Return the server; ``refresher`` None: no client may start a crawl."""
-    reader_of = _Readers(DeclaredNames(*options.source_files).told)
+    reader_of = _Readers(DeclaredNames(*options.source_files).visibilities)
     tools = [
         _tool(
             _search_of(stores, options, reader_of),
@@ -222,16 +222,16 @@ def create_mcp_server(
 class _Readers:
     """Who calls a tool: somebody with a key over HTTP, or who started this process."""
 
-    def __init__(self, told: Callable[[], Mapping[str, Visibility]]) -> None:
-        """``told``: what the tables of today say about who reads their sources."""
-        self._told = told
+    def __init__(self, visibilities: Callable[[], Mapping[str, Visibility]]) -> None:
+        """``visibilities``: those that the tables of sources declare today."""
+        self._visibilities = visibilities
 
     def __call__(self, context: Context) -> Reader:
         """Return the caller. Standard input and output have no request, and see everything."""
         request = context.request_context.request
         if request is None:
             return EVERYTHING
-        return api_key_reader(request.scope.get("smartcrawl.key"), self._told())
+        return api_key_reader(request.scope.get("smartcrawl.key"), self._visibilities())
 
 
 def _search_of(stores: Stores, options: Options, reader_of: _Readers) -> Callable[..., McpHits]:
