@@ -2,116 +2,61 @@
 
 To import all modules of tests and make their items takes a quarter of a minute of computing, and
 each worker of pytest-xdist does it again; here none does. Each fork begins with an equal part of
-the tests, in their order. One that has none left takes half of what another still has, from its
-end. A fork that dies fails the test that it was at, and the others go on with what it had left.
+the tests, in their order. A fork whose part is empty gets half of the longest other part, from its
+end. A fork that dies fails the test that it ran, and the others run what it had left.
 
-A fork that holds a database, say, has it for itself; what all forks share lies in `common_folder`.
+The parent has the parts. A fork has the test that it runs and the one after it, whose fixtures
+pytest compares; it reports a test, and gets another.
+
+A fork has its own database, say; what all forks share is in `common_folder`.
 """
 
-import fcntl
 import gc
-import mmap
 import os
 import pickle
-import struct
 import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 from _pytest.capture import FDCapture
 
 #: In the environment of a fork: its number.
 FORK: Final = "SMARTCRAWL_TEST_FORK"
-_SECONDS: Final = 5.0  #: between two looks whether a fork that says nothing is alive
-_NONE: Final = -1
-
-
-class Part(NamedTuple):
-    """What a fork has to do: the test that it is at, the next one, and all from first to end."""
-
-    current: int
-    following: int
-    first: int
-    end: int
-
-    @property
-    def rest(self) -> int:
-        return self.end - self.first
+_SECONDS: Final = 5.0  #: between two checks whether a fork without messages is alive
+_AHEAD: Final = 2  #: tests that a fork has: the one that it runs, and the next
 
 
 class Parts:
-    """The parts of all forks, in memory that they share."""
-
-    _FORM: Final = struct.Struct("4q")
+    """The tests that no fork has yet, by their numbers, in a part for each fork."""
 
     def __init__(self, tests: int, forks: int) -> None:
-        self._memory = mmap.mmap(-1, self._FORM.size * forks)
-        self._lock = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
-        self.forks = forks
-        for number in range(forks):
-            first, end = (tests * no // forks for no in (number, number + 1))
-            self._put(number, Part(_NONE, _NONE, first, end))
+        bounds = [tests * number // forks for number in range(forks + 1)]
+        self._parts = [[*range(*pair)] for pair in pairwise(bounds)]
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        fcntl.lockf(self._lock, fcntl.LOCK_EX)  # a process that dies has it no longer
-        try:
-            yield
-        finally:
-            fcntl.lockf(self._lock, fcntl.LOCK_UN)
+    def take(self, number: int) -> int | None:
+        """Return the next test for a fork; None: there is none any more."""
+        if not self._parts[number]:
+            longest = max(self._parts, key=len)
+            middle = len(longest) // 2
+            self._parts[number] = longest[middle:]
+            del longest[middle:]
+        return self._parts[number].pop(0) if self._parts[number] else None
 
-    def of(self, number: int) -> Part:
-        return Part._make(self._FORM.unpack_from(self._memory, number * self._FORM.size))
+    def give_back(self, number: int, tests: Sequence[int]) -> None:
+        """Leave to the others what a fork that died had not run."""
+        self._parts[number][:0] = tests
 
-    def _put(self, number: int, part: Part) -> None:
-        self._FORM.pack_into(self._memory, number * self._FORM.size, *part)
-
-    def take(self, number: int) -> Part:
-        """Go on to the next test of a fork; ``current`` and ``following`` are -1 where none is."""
-        with self._locked():
-            part = self.of(number)
-            current, part = (
-                self._one(number, part) if part.following == _NONE else (part.following, part)
-            )
-            following, part = self._one(number, part) if current != _NONE else (_NONE, part)
-            part = part._replace(current=current, following=following)
-            self._put(number, part)
-            return part
-
-    def _one(self, number: int, part: Part) -> tuple[int, Part]:
-        if not part.rest:
-            others = [no for no in range(self.forks) if no != number and self.of(no).rest]
-            if not others:
-                return _NONE, part
-            richest = max(others, key=lambda no: self.of(no).rest)
-            there = self.of(richest)
-            middle = there.end - (there.rest + 1) // 2
-            self._put(richest, there._replace(end=middle))
-            part = part._replace(first=middle, end=there.end)
-        return part.first, part._replace(first=part.first + 1)
-
-    def give_back(self, number: int) -> int:
-        """Leave to the others what a fork that died had still to do; return what it was at."""
-        with self._locked():
-            part = self.of(number)
-            if part.following != _NONE:
-                part = part._replace(first=part.following)  # it is the one before the rest
-            self._put(number, part._replace(current=_NONE, following=_NONE))
-            return part.current
-
-    def clear(self) -> None:
-        """Leave nothing to do but the tests that run."""
-        with self._locked():
-            for number in range(self.forks):
-                part = self.of(number)
-                self._put(number, part._replace(first=part.end))
+    @property
+    def rest(self) -> int:
+        return sum(map(len, self._parts))
 
 
 def common_folder(factory: pytest.TempPathFactory) -> Path:
@@ -134,12 +79,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     if session.testsfailed and not session.config.option.continue_on_collection_errors:
         return None  # pytest says so
-    parts = Parts(len(session.items), count)
-    forks = _start(session, parts)
+    forks = _start(session, count)
     try:
-        _follow(session, parts, forks)
+        _follow(session, Parts(len(session.items), count), forks)
     finally:
-        parts.clear()
         for fork in forks:
             fork.end()
     return True
@@ -153,81 +96,105 @@ class Fork:
 
     def __init__(self, number: int, pid: int, messages: Connection) -> None:
         self.number = number
-        self.pid = pid
         self.messages = messages
+        self.tests: list[int] = []  #: that it runs, or runs next
+        self._pid = pid
         self._status: int | None = None
 
+    def top_up(self, parts: Parts) -> None:
+        """Send the tests that it runs next; an empty list lets it end."""
+        found = []
+        while len(self.tests) + len(found) < _AHEAD:
+            if (test := parts.take(self.number)) is None:
+                break
+            found.append(test)
+        self.tests += found
+        with suppress(OSError):  # it has died, which its end of the messages shows
+            self.messages.send(found)
+
     def has_ended(self) -> bool:
+        """Whether the process has ended, and all of its messages are read."""
         if self._status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
             if pid:
                 self._status = os.waitstatus_to_exitcode(status)
-        return self._status is not None
+        return self._status is not None and not self.messages.poll()
 
     def end(self) -> int:
         """Wait for the end of the process, and read nothing more of it; return its status."""
         self.messages.close()
         if self._status is None:
-            self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            self._status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         return self._status
 
 
-def _start(session: pytest.Session, parts: Parts) -> list[Fork]:
+def _start(session: pytest.Session, count: int) -> list[Fork]:
     session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     sys.stdout.flush()
     sys.stderr.flush()
     gc.freeze()  # no fork looks at what all of them share
-    forks = []
-    for number in range(parts.forks):
-        ours, theirs = Pipe(duplex=False)
+    forks: list[Fork] = []
+    for number in range(count):
+        ours, theirs = Pipe()
         pid = os.fork()
         if pid == 0:
             for messages in (ours, *(fork.messages for fork in forks)):
                 messages.close()  # else no fork would notice the end of their parent
-            _be(number, session, parts, theirs)
+            _be(number, session, theirs)
         theirs.close()
         forks.append(Fork(number, pid, ours))
     return forks
 
 
 def _follow(session: pytest.Session, parts: Parts, forks: Sequence[Fork]) -> None:
-    """Pass on what the forks say, until all of them have done."""
+    """Send tests to the forks and pass on their reports, until all of them have ended."""
     running = {fork.messages: fork for fork in forks}
+    for fork in forks:
+        fork.top_up(parts)
+    reported = 0
     while running:
-        said = wait([*running], timeout=_SECONDS)
-        for messages in said or [m for m, fork in running.items() if fork.has_ended()]:
+        ready = wait([*running], timeout=_SECONDS)
+        for messages in ready or [m for m, fork in running.items() if fork.has_ended()]:
             fork = running[messages]
             try:
-                kind, content = pickle.loads(messages.recv_bytes()) if said else ("died", None)
-            except EOFError:
+                kind, content = pickle.loads(messages.recv_bytes()) if ready else ("died", None)
+            except (EOFError, OSError):  # also within a message
                 kind, content = "died", None
-            if kind == "tests":
-                _report(session, content)
+            if kind == "reports":
+                item = session.items[fork.tests.pop(0)]
+                fork.top_up(parts)  # first, so that the fork need not wait
+                _report(session, item, content)
+                reported += 1
             elif kind == "warning":
                 _pass_on(session, **content)
             else:
                 del running[messages]
                 if kind == "died":
                     _report_death(session, parts, fork)
+                    reported += 1
                 elif kind == "fault":
                     raise RuntimeError(f"a fork of the tests has failed:\n{content}")
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
-    if any(parts.of(fork.number).rest for fork in forks):
-        raise session.Interrupted("all forks have died")
+    if parts.rest:
+        raise session.Interrupted(f"all forks have died; {parts.rest} tests were not run")
+    if reported != len(session.items):
+        raise RuntimeError(f"{reported} of {len(session.items)} tests have reports")
 
 
-def _report(session: pytest.Session, reports: list[dict[str, Any]]) -> None:
+def _report(session: pytest.Session, item: pytest.Item, found: list[dict[str, Any]]) -> None:
     hook = session.config.hook
-    for data in reports:
-        report = hook.pytest_report_from_serializable(config=session.config, data=data)
-        if report.when == "setup":
-            hook.pytest_runtest_logstart(nodeid=report.nodeid, location=report.location)
+    reports = [
+        hook.pytest_report_from_serializable(config=session.config, data=data) for data in found
+    ]
+    if {report.nodeid for report in reports} != {item.nodeid}:
+        raise RuntimeError(f"a fork of the tests has run {item.nodeid} and not reported it")
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in reports:
         hook.pytest_runtest_logreport(report=report)
-        if report.when == "teardown":
-            hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
 
 def _pass_on(
@@ -246,10 +213,11 @@ def _pass_on(
 
 def _report_death(session: pytest.Session, parts: Parts, fork: Fork) -> None:
     status = fork.end()
-    at = parts.give_back(fork.number)
-    if at == _NONE:
+    if not fork.tests:
         raise RuntimeError(f"a fork of the tests has ended with status {status} beside its tests")
-    item = session.items[at]
+    current, *others = fork.tests
+    parts.give_back(fork.number, others)
+    item = session.items[current]
     report = pytest.TestReport(
         nodeid=item.nodeid, location=item.location, keywords={}, outcome="failed",
         longrepr=f"the process of this test ended with status {status}", when="call",
@@ -260,23 +228,24 @@ def _report_death(session: pytest.Session, parts: Parts, fork: Fork) -> None:
 # In a fork
 
 
-class _Telling:
-    """The plugin of a fork: what is reported there is told to its parent, a message a test."""
+class _Reporting:
+    """The plugin of a fork: it sends reports and warnings to the parent."""
 
     def __init__(self, config: pytest.Config, messages: Connection) -> None:
         self._config = config
         self._messages = messages
         self._reports: list[dict[str, Any]] = []
 
-    def tell(self, kind: str, content: Any) -> None:
+    def send(self, kind: str, content: Any) -> None:
         self._messages.send_bytes(pickle.dumps((kind, content)))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
         self._reports.append(data)
 
-    def pytest_runtest_logfinish(self) -> None:
-        self.tell("tests", self._reports)
+    def send_reports(self) -> None:
+        """Send the reports of a test in one message."""
+        self.send("reports", self._reports)
         self._reports = []
 
     def pytest_warning_recorded(
@@ -292,29 +261,29 @@ class _Telling:
             "when": when, "nodeid": nodeid, "location": location,
         }  # fmt: skip
         try:
-            self.tell("warning", content)
+            self.send("warning", content)
         except (pickle.PicklingError, AttributeError, TypeError):  # a category of a function
-            self.tell("warning", content | {"category": UserWarning})
+            self.send("warning", content | {"category": UserWarning})
 
 
-def _be(number: int, session: pytest.Session, parts: Parts, messages: Connection) -> None:
+def _be(number: int, session: pytest.Session, messages: Connection) -> None:
     """Be a fork; never returns."""
     os.environ[FORK] = str(number)
     config = session.config
-    telling = _Telling(config, messages)
+    reporting = _Reporting(config, messages)
     status = 1
     try:
         factory = config._tmp_path_factory  # type: ignore[attr-defined]
         factory._basetemp = factory.mktemp(f"fork-{number}", numbered=False)
         factory._next_number = {}
         config.pluginmanager.unregister(name="terminalreporter")
-        config.pluginmanager.register(telling, "telling")
+        config.pluginmanager.register(reporting, "reporting")
         _capture_alone(config.pluginmanager.getplugin("capturemanager"))
-        _run(number, session, parts)
-        telling.tell("done", None)
+        _run(session, reporting, messages)
+        reporting.send("done", None)
         status = 0
     except BaseException:  # noqa: BLE001  # the parent says so
-        telling.tell("fault", traceback.format_exc())
+        reporting.send("fault", traceback.format_exc())
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -333,11 +302,14 @@ def _capture_alone(manager: Any) -> None:
                 os.dup2(own.fileno(), stream.tmpfile.fileno())
 
 
-def _run(number: int, session: pytest.Session, parts: Parts) -> None:
+def _run(session: pytest.Session, reporting: _Reporting, messages: Connection) -> None:
+    tests: list[int] = messages.recv()
     try:
-        while (part := parts.take(number)).current != _NONE:
-            item = session.items[part.current]
-            nextitem = session.items[part.following] if part.following != _NONE else None
+        while tests:
+            item, *following = (session.items[test] for test in tests)
+            nextitem = following[0] if following else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+            reporting.send_reports()
+            tests = [*tests[1:], *messages.recv()]
     finally:
         session._setupstate.teardown_exact(None)

@@ -152,32 +152,95 @@ def test_it(number):
     assert int(re.search(r"(\d+) passed", text)[1]) < 100
 
 
+def test_a_process_that_ends_in_a_teardown_fails_its_test(tmp_path: Path):
+    module = """
+import os
+import pytest
+from tests import forks
+
+@pytest.fixture(scope="session")
+def last():
+    yield
+    os._exit(0)
+
+@pytest.mark.parametrize("number", range(6))
+def test_it(number, last):
+    pass
+"""
+    status, text = outcome(tmp_path, module)
+
+    assert status != 0, text
+    assert "the process of this test ended with status 0" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("_Reporting.pytest_runtest_logreport = lambda *_: None", "has run .* and not reported it"),
+        ("_run = lambda *_: None", "0 of 6 tests have reports"),
+    ],
+)
+def test_tests_without_a_report_fail_the_run(tmp_path: Path, line: str, words: str):
+    module = f"""
+import pytest
+from tests import forks
+
+forks.{line}
+
+@pytest.mark.parametrize("number", range(6))
+def test_it(number):
+    pass
+"""
+    status, text = outcome(tmp_path, module)
+
+    assert status != 0, text
+    assert re.search(words, text), text
+
+
 @pytest.mark.parametrize(("tests", "forks"), [(1, 1), (2, 2), (7, 3), (100, 3), (20, 7)])
 def test_forks_take_every_test_once_however_fast_they_are(tests: int, forks: int):
     parts = Parts(tests, forks)
     order = chain.from_iterable([no] * (1 + no * no) for _ in range(tests) for no in range(forks))
-    found = [part.current for number in order if (part := parts.take(number)).current != -1]
+    found = [test for number in order if (test := parts.take(number)) is not None]
 
     assert sorted(found) == [*range(tests)]
-    assert all(parts.take(number).current == -1 for number in range(forks))
+    assert all(parts.take(number) is None for number in range(forks))
+    assert parts.rest == 0
 
 
-def test_a_fork_knows_which_test_follows():
-    parts = Parts(9, 2)
-    before = parts.take(1)
-    while before.following != -1:
-        after = parts.take(1)
-        assert after.current == before.following
-        before = after
+def test_a_fork_runs_its_part_in_order_and_then_the_later_half_of_another():
+    parts = Parts(8, 2)
+
+    assert [parts.take(0) for _ in range(6)] == [0, 1, 2, 3, 6, 7]
+    assert [parts.take(1) for _ in range(3)] == [4, 5, None]
+
+
+def test_a_fork_knows_which_test_follows(tmp_path: Path):
+    module = """
+import pytest
+
+@pytest.fixture(scope="module", params=range(4))
+def stage(request):
+    with open("stages", "a") as log:
+        print(request.param, file=log)
+
+@pytest.mark.parametrize("number", range(5))
+def test_it(number, stage):
+    pass
+"""
+    status, text = outcome(tmp_path, module, "--forks=1")
+
+    assert (status, "20 passed" in text) == (0, True), text
+    assert (tmp_path / "stages").read_text().split() == ["0", "1", "2", "3"]
 
 
 def test_what_a_fork_that_died_had_left_is_done_by_another():
     parts = Parts(6, 2)
-    assert parts.take(0)[:2] == (0, 1)
-    assert parts.give_back(0) == 0
+    assert [parts.take(0) for _ in range(2)] == [0, 1]
+    parts.give_back(0, [1])
 
     taken = []
-    while (part := parts.take(1)).current != -1:
-        taken.append(part.current)
+    while (test := parts.take(1)) is not None:
+        taken.append(test)
 
     assert sorted(taken) == [1, 2, 3, 4, 5]
