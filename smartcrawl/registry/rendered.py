@@ -116,9 +116,11 @@ def store_page_rows(
 
 def delete_unused_data_rows(connection: Connection, source: int) -> int:
     """Delete the requests that no page of a source makes any more; return their number."""
+    rows: Any = connection.execute(_ALL_ROWS, (source,)).fetchall()
+    if not rows:  # a source without rendered pages: none of its records is read
+        return 0
     needs: Any = connection.execute(_ALL_NEEDS, (source,)).fetchall()
     used = {row for (packed,) in needs for row, _ in unpack_page_needs(bytes(packed))}
-    rows: Any = connection.execute(_ALL_ROWS, (source,)).fetchall()
     unused = {no for (no,) in rows} - used
     if unused:
         connection.execute(_DELETE, (numbers_for_sql(unused),))

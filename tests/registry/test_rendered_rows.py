@@ -1,6 +1,7 @@
 """What rendered pages were made of, in the registry (ADR 149)."""
 
 from dataclasses import replace
+from typing import Any
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.pages import VisitAttempt
@@ -81,3 +82,23 @@ def test_requests_that_no_page_makes_any_more_are_deleted(desk: Desk):
         assert delete_unused_data_rows(desk.connection, run.source) == 1
         assert delete_unused_data_rows(desk.connection, run.source) == 0
     assert [need.row for need in desk.readers.rendered.renderings([home])[home].needs] == [MENU]
+
+
+class Watched:
+    """A connection that keeps the statements that are run."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._connection = desk.connection
+        self.statements: list[str] = []
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        self.statements.append(statement)
+        return self._connection.execute(statement, *values)
+
+
+def test_no_record_is_read_for_a_source_without_rendered_pages(desk: Desk):
+    run = desk.open()
+    desk.index(HOME, "a text that its server sent")
+    watched: Any = Watched(desk)
+    assert delete_unused_data_rows(watched, run.source) == 0
+    assert not any("record" in statement for statement in watched.statements)
