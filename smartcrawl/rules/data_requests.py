@@ -302,19 +302,22 @@ def _own_name(page: str) -> str:
 def is_not_found(page: str, answers: Iterable[tuple[str, int | None]]) -> bool:
     """Whether the own data of a rendered page is not found; ``answers``: addresses and statuses."""
     own = [status for url, status in answers if is_own_data(page, url)]
-    return bool(own) and all(status in _ABSENT for status in own)
+    return bool(own) and all(status in ABSENT for status in own)
 
 
 def page_template(url: str) -> str:
-    """Return by what pages are alike: host, first folder and depth.
+    """Return the host, first folder and depth of a request URL, by which pages are alike.
+
+    Each page of a run is asked for it, so it takes the URL apart without parsing it.
 
     >>> page_template("https://h/docs/a/b"), page_template("https://h/")
     ('h/docs 3', 'h/ 0')
     """
-    parts = urlsplit(url)
-    names = [name for name in (parts.fragment.removeprefix("!") or parts.path).split("/") if name]
+    place, _, route = url.partition("#")
+    host, _, path = place.partition("://")[2].partition("?")[0].partition("/")
+    names = [name for name in (route.removeprefix("!") or path).split("/") if name]
     folder = names[0] if len(names) > 1 else ""
-    return f"{parts.netloc}/{folder} {len(names)}"
+    return f"{host}/{folder} {len(names)}"
 
 
 def data_template(page: str, url: str) -> str:

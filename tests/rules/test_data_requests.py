@@ -379,6 +379,8 @@ def test_a_page_whose_own_data_is_not_found_is_not_found(
         ("https://h/docs/a", "h/docs 2"),
         ("https://h/docs/a/", "h/docs 2"),
         ("https://h/docs/a/b?c=/d", "h/docs 3"),
+        ("https://h/?c=https://g/d", "h/ 0"),
+        ("https://[::1]:81/a/b", "[::1]:81/a 2"),
         ("https://h:81/#/p/7", "h:81/p 2"),
         ("https://h/x#!/p/7", "h/p 2"),
     ],
