@@ -31,7 +31,7 @@ _LEAF: Final = 8  #: bytes of the digest of a path, and of its values
 ENOUGH: Final = 2  #: renderings with one text that show a path to be noise
 SIGNAL: Final = -1_000_000  #: in the place of their number, where a path changed a text once
 _REFUSED: Final = frozenset({401, 403, 407, 408, 425, 429})
-_ABSENT: Final = frozenset({404, 410})
+ABSENT: Final = frozenset({404, 410})
 #: Headers of a request that its repetition has, too.
 REPEATED: Final = frozenset({"accept", "content-type", "x-requested-with"})
 _SECRET: Final = re.compile(r"(?:auth|token|secret|key|csrf|xsrf|session)")
@@ -114,10 +114,11 @@ def request_number(
 ) -> int:
     """Return the number of a request: requests that ask the same of a source have one."""
     parts = json.dumps([source, method, url, sorted(headers.items()), body])
-    return _number(hashlib.sha256(parts.encode()).digest())
+    return digest_number(hashlib.sha256(parts.encode()).digest())
 
 
-def _number(digest: bytes) -> int:
+def digest_number(digest: bytes) -> int:
+    """Return a digest as a number of the registry: its first 63 bits."""
     return int.from_bytes(digest[:8], "big") >> 1
 
 
@@ -254,7 +255,7 @@ def data_state(before: int, answer: DataAnswer, *, is_same: bool, has_cookie: bo
         was_without = before >= 400
         is_bare = has_cookie and status in _REFUSED
         return DataState.CHANGED if was_without or is_bare else DataState.MISSING
-    if status in _ABSENT and before < 300:
+    if status in ABSENT and before < 300:
         return DataState.GONE
     return DataState.CHANGED
 

@@ -162,7 +162,7 @@ class Soft404Probe:
         is_wall = bot_wall_of_answer(answer.status, headers, answer.body) is not None
         if status not in (200, 404, 410) or is_wall:
             return None  # no sign of a missing address: the next run requests it again
-        found = _read(answer, headers.get(b"content-type") or "", path)
+        found = _read(answer, path)
         seed = self._seeds.get(host)
         if found is not None and seed is not None and is_soft404_text(found, **seed):
             found = None  # the host has the same text for everything
@@ -177,14 +177,13 @@ def _path(url: str) -> str:
 
 def _is_page(answer: Answer) -> bool:
     """Whether an answer is a 200 with HTML."""
-    content_type = AnswerHeaders(answer.headers).get(b"content-type") or ""
-    is_html = html.sniffed_media_type(content_type, answer.body) in html.HTML_TYPES
+    is_html = html.sniffed_media_type(answer.content_type, answer.body) in html.HTML_TYPES
     return http_status_read(answer.status) == 200 and is_html
 
 
-def _read(answer: Answer, content_type: str, path: str) -> Soft404Profile | None:
+def _read(answer: Answer, path: str) -> Soft404Profile | None:
     """Return the profile of a 200 for an address that cannot exist; None for any other answer."""
     if not _is_page(answer):
         return None
-    document = html.parse_html(answer.body, content_type=content_type, url=answer.url)
+    document = html.parse_html(answer.body, content_type=answer.content_type, url=answer.url)
     return soft404_profile(document.title, document.text, path)

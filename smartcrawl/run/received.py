@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 Lines = Iterable[tuple[bytes, bytes]]  #: names and values of headers, as received
+MARKUP_TYPE: Final = "text/html; charset=utf-8"  #: Content-Type of the markup of a browser
 
 
 class AnswerHeaders:
@@ -54,3 +55,18 @@ class Answer(NamedTuple):
     is_head: bool = False  #: whether the request was a HEAD
     has_validators: bool = False  #: whether the request had some; of a HEAD
     cookie: str = ""  #: Cookie of the request
+
+    @property
+    def content_type(self) -> str:
+        """Its Content-Type as received; empty where it is missing."""
+        return AnswerHeaders(self.headers).get(b"content-type") or ""
+
+    def showing(self, markup: str) -> Answer:
+        """Return the answer with the markup of a browser in the place of its body and headers."""
+        headers = [(b"Content-Type", MARKUP_TYPE.encode())]
+        return self._replace(headers=headers, body=encoded_markup(markup))
+
+
+def encoded_markup(markup: str) -> bytes:
+    """Return the markup of a browser as ``MARKUP_TYPE`` says; a lone surrogate becomes ``?``."""
+    return markup.encode("utf-8", "replace")

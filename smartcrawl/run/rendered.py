@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import urldefrag
 
@@ -19,6 +20,7 @@ from smartcrawl.model.rendered import DataRow, Need, NewRendering, StoredRenderi
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.rendered import RenderedReader
 from smartcrawl.rules.data_requests import (
+    ABSENT,
     ENOUGH,
     SIGNAL,
     DataAnswer,
@@ -30,6 +32,7 @@ from smartcrawl.rules.data_requests import (
     answer_digest,
     changed_paths,
     data_state,
+    digest_number,
     has_cookie,
     is_asked_again,
     is_noise,
@@ -67,8 +70,6 @@ from smartcrawl.run.shortcomings import DATA_MISSING, PAGES_WAIT, Shortcomings
 logger = logging.getLogger(__name__)
 
 _MOST_KNOWN: Final = 20_000  #: answers in memory; the one that was used longest ago goes first
-_NO_LIMIT: Final = -1
-_ABSENT: Final = frozenset({404, 410})
 
 
 class DataQuestion(NamedTuple):
@@ -157,7 +158,7 @@ class RenderedPages:
         ``is_decided``: whether the reasons of the run are.
         """
         self._source = source
-        self._left = most or _NO_LIMIT
+        self._left = most or inf
         self._reader = reader
         self._batches = batches
         self._shortcomings = shortcomings
@@ -211,9 +212,8 @@ class RenderedPages:
         stored = page.rendering
         if stored is None or not self.may_confirm(page):
             return {}
-        now = timeless_url(urldefrag(url).url, time.time())
         for row, version in stored.needs:
-            if row.kind == DOCUMENT and row.url == now and row.version == version:
+            if _is_document(row, url) and row.version == version:
                 return _conditions(row)
         return {}
 
@@ -274,8 +274,7 @@ class RenderedPages:
         made, _ = await self._rendered(answer, None)
         if made.is_not_found:
             return answer._replace(status=404)
-        headers = [(b"Content-Type", b"text/html; charset=utf-8")]
-        return answer._replace(headers=headers, body=made.markup.encode("utf-8", "replace"))
+        return answer.showing(made.markup)
 
     # By its data
 
@@ -313,14 +312,13 @@ class RenderedPages:
                 attempt.confirmed = attempt.waits = True
                 self._count(PAGES_WAIT, page.url)
                 return Way.CONFIRMED
-            self._left -= self._left > 0
+            self._left -= 1
         return None
 
     async def _found(self, need: Need, document: Answer) -> _Found:
         """Return the answer to a request of a page, asked once a run."""
         row = need.row
-        asked = timeless_url(urldefrag(document.url).url, time.time())
-        if row.kind == DOCUMENT and row.url == asked:
+        if _is_document(row, document.url):
             return self._took(row, document)
         if self._known_under != self.login():  # a session that ended may have forged them
             self._known_under = self.login()
@@ -362,7 +360,7 @@ class RenderedPages:
         said = DataAnswer(status)
         if status == 304:
             return _Found(said, row)
-        if status != row.status and status >= 400 and status not in _ABSENT:
+        if status != row.status and status >= 400 and status not in ABSENT:
             return _Found(said, row, is_kept=False)
         location = headers.get(b"location") or ""
         leaves = json_leaves(answer.body)
@@ -388,7 +386,7 @@ class RenderedPages:
             if before.status == now.status and is_noise(paths, times):
                 now.version, now.noise = before.version, dict(times)
             else:
-                now.version = int.from_bytes(now.digest[:8], "big") >> 1
+                now.version = digest_number(now.digest)
                 self._changes[now.no] = _Change(before.version, [now], paths, kin)
         if now != before:
             self._batches.batch.data[now.no] = now
@@ -574,6 +572,11 @@ class RenderedPages:
             self._shortcomings.count(kind, url)
 
 
+def _is_document(row: DataRow, url: str) -> bool:
+    """Whether a request of a page is the one for its document, which is at an address."""
+    return row.kind == DOCUMENT and row.url == timeless_url(urldefrag(url).url, time.time())
+
+
 def _conditions(row: DataRow) -> Mapping[str, str]:
     return http_conditional_headers(
         row.etag, row.last_modified, trusted=True, respelled=is_coded_etag(row.etag)
@@ -601,7 +604,7 @@ def _row(source: int, made: MadeRequest, headers: Mapping[str, str], now: float)
         etag=etag,
         last_modified=date,
         digest=made.digest,
-        version=int.from_bytes(made.digest[:8], "big") >> 1,
+        version=digest_number(made.digest),
         leaves=packed_leaves(made.leaves),
     )
 

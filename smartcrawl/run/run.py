@@ -475,7 +475,7 @@ class Run:
     def _load(self, numbers: Sequence[int]) -> list[Page]:
         pages = self.extractions.load(numbers, forced=self.forced)
         if self.choice is not None:
-            self.choice.load(pages)
+            self.choice.pages.load(pages)
         return pages if self.due_pages is None else self.due_pages.due(pages)
 
     def _written(self, written: Written) -> None:

@@ -63,7 +63,7 @@ def conditional_page_headers(run: Run, page: Page, url: str) -> Mapping[str, str
     trusted = page_is_trusted(run, page, url)
     if run.choice is not None and (read_by := run.choice.begins(page)) in WITH_BROWSER:
         shown = trusted and read_by is ReadBy.SHOWN
-        return run.choice.headers(page, url) if shown else {}
+        return run.choice.pages.headers(page, url) if shown else {}
     etag, date = run.trust.validators(page) if trusted else (None, None)
     respelled = run.trust.of(page.host).respells
     return http_conditional_headers(etag, date, trusted=trusted, respelled=respelled)

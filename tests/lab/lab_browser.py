@@ -47,7 +47,7 @@ class LabBrowser:
     def __init__(self, run: Run, web: Web, forbids: Callable[[str], bool]) -> None:
         self._run, self._web, self._forbids = run, web, forbids
         assert run.choice is not None
-        run.choice.drive(self)
+        run.choice.pages.drive(self)
 
     def rules(self, url: str) -> PageRequestRules:
         assert isinstance(self._run.source, SiteSource)
@@ -63,8 +63,7 @@ class LabBrowser:
             return False
         if answer.status == 304:
             return page.rendering is not None
-        kind = AnswerHeaders(answer.headers).get(b"content-type") or ""
-        is_html = sniffed_media_type(kind, answer.body) in HTML_TYPES
+        is_html = sniffed_media_type(answer.content_type, answer.body) in HTML_TYPES
         return answer.status == 200 and bool(answer.body) and is_html
 
     async def taken(self, attempt: VisitAttempt, answer: Answer) -> Visit | NextRequest:

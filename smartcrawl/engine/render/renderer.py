@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import Headers, HtmlResponse, Response
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.engine.download.answers import AS_PAGE, AS_PROOF, answer_of_scrapy_response
@@ -51,7 +51,7 @@ from smartcrawl.rules.rendering import (
 )
 from smartcrawl.run.hosts import host_gate_slot
 from smartcrawl.run.login_ports import RunLogin
-from smartcrawl.run.received import Answer
+from smartcrawl.run.received import MARKUP_TYPE, Answer, encoded_markup
 from smartcrawl.run.render_choice import NO_BROWSER
 from smartcrawl.run.rendered import DataQuestion
 from smartcrawl.run.run import Run
@@ -89,7 +89,7 @@ class PageRenderer:
         assert run.choice is not None, "its source may be rendered"
         self._choice = run.choice
         self._pages = run.choice.pages
-        self._choice.drive(self)
+        self._pages.drive(self)
         self.lane: LaneAsking | None = None  #: asks for data beside the downloader
         self._source = source
         self._browser: Browser | None = None
@@ -184,8 +184,7 @@ class PageRenderer:
         found = await self._render(document, is_proof=True)
         if found.problem:
             raise _RenderingError(f"the page is not rendered: {found.problem}", Fault.RENDERING)
-        headers = [(b"Content-Type", b"text/html; charset=utf-8")]
-        return document._replace(headers=headers, body=found.html.encode("utf-8", "replace"))
+        return document.showing(found.html)
 
     async def ask(self, question: DataQuestion) -> Answer | str:
         """Return the answer to a request for data, by the lane where it can be; or why not."""
@@ -271,27 +270,30 @@ class PageRenderer:
 
 def _with_status(response: Response, status: int) -> Response:
     """Return an answer that says no more than a status."""
-    headers = response.headers.copy()
-    for name in _OF_DOCUMENTS:
-        headers.pop(name, None)
-    return response.replace(status=status, headers=headers, body=b"")
+    return response.replace(status=status, headers=_headers_of_page(response), body=b"")
 
 
 def _with_markup(request: Request, response: Response, markup: str, leads_to: str) -> Response:
     """Return an answer with the markup of a rendered page as its body."""
-    headers = response.headers.copy()
-    for name in _OF_DOCUMENTS:
-        headers.pop(name, None)
-    headers["Content-Type"] = "text/html; charset=utf-8"
+    headers = _headers_of_page(response)
+    headers["Content-Type"] = MARKUP_TYPE
     if leads_to:
         headers["Refresh"] = f"0; url={leads_to}"
     return response.replace(
         cls=HtmlResponse,
         headers=headers,
-        body=markup.encode("utf-8", "replace"),
+        body=encoded_markup(markup),
         encoding="utf-8",
         request=request,
     )
+
+
+def _headers_of_page(response: Response) -> Headers:
+    """Return the headers of a document that also hold for what its scripts wrote."""
+    headers = response.headers.copy()
+    for name in _OF_DOCUMENTS:
+        headers.pop(name, None)
+    return headers
 
 
 class SharedAnswers:
