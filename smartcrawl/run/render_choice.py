@@ -6,9 +6,9 @@ import asyncio
 import logging
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from smartcrawl.extract.browser.launch import find_browser
 from smartcrawl.extract.browser.page import Rendering
@@ -21,7 +21,7 @@ from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.rendered import StoredSample
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.render_samples import SampleReader
-from smartcrawl.rules.data_requests import page_template
+from smartcrawl.rules.data_requests import digest_number, page_template
 from smartcrawl.rules.model import Fault, Standing
 from smartcrawl.rules.render_need import (
     SAMPLES,
@@ -38,8 +38,8 @@ from smartcrawl.rules.render_need import (
 )
 from smartcrawl.rules.rendering import DATA, POLLING
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.received import Answer, AnswerHeaders
-from smartcrawl.run.rendered import PageBrowser, RenderedPages, Taken
+from smartcrawl.run.received import Answer
+from smartcrawl.run.rendered import RenderedPages, Taken
 from smartcrawl.sources.base import Source, SourceExtractionConfig
 from smartcrawl.sources.site import SiteSource
 
@@ -47,7 +47,13 @@ logger = logging.getLogger(__name__)
 
 NO_BROWSER: Final = "render: no browser"
 _LONGEST_WAIT: Final = 60.0  #: seconds that a page waits for the samples of its template
-_NUMBER_BYTES: Final = 8
+
+
+class _Template(NamedTuple):
+    """The samples of a template, counted."""
+
+    need: Need
+    taken: int  #: samples that count against their limit
 
 
 class RenderChoice:
@@ -70,7 +76,8 @@ class RenderChoice:
     ) -> None:
         """``number``: source.no. ``is_new``: whether an address is in scope, and none led to it."""
         self._mode = mode
-        self._source = source
+        hosts = source.data_hosts if isinstance(source, SiteSource) else ()
+        self._data_hosts = frozenset(hosts)
         self._number = number
         self._trackers = options.trackers
         self._batches = batches
@@ -84,24 +91,12 @@ class RenderChoice:
         self._templates: defaultdict[str, set[str]] = defaultdict(set)  #: by host
         for stored in self._samples.values():
             self._templates[_host_of(stored.template)].add(stored.template)
-        self._needs: dict[str, Need] = {}  #: by template, until there is another sample
+        self._counted: dict[str, _Template] = {}  #: until there is another sample
         self._verdicts: dict[int, bool | None] = {}  #: by number of a sample; likewise
         self._turns: defaultdict[str, set[int]] = defaultdict(set)  #: pages that are sampled now
         self._tries: defaultdict[str, int] = defaultdict(int)  #: of templates, that brought none
         self._landed = asyncio.Event()
-        self._said: set[str] = set()
-
-    def drive(self, browser: PageBrowser) -> None:
-        """Render and ask by a browser."""
-        self.pages.drive(browser)
-
-    def load(self, pages: Sequence[Page]) -> None:
-        """Read what stored pages were made of."""
-        self.pages.load(pages)
-
-    def headers(self, page: Page, url: str) -> Mapping[str, str]:
-        """Return the headers that make the request for a rendered page's document conditional."""
-        return self.pages.headers(page, url)
+        self._logged: set[str] = set()  #: hosts
 
     async def probed(self, answer: Answer, host: str) -> Answer:
         """Return the answer for an address that cannot exist, as pages of its host are read.
@@ -110,7 +105,7 @@ class RenderChoice:
             RenderingError: it cannot be rendered.
         """
         if self._mode is RenderMode.AUTO and not any(
-            self._need(template) is Need.NEEDED for template in self._templates[host]
+            self._of(template).need is Need.NEEDED for template in self._templates[host]
         ):
             return answer
         return await self.pages.probed(answer)
@@ -133,40 +128,32 @@ class RenderChoice:
         turns = self._turns[self._template(page)]
         if page.no in turns:
             turns.discard(page.no)
-            self._tell()
+            self._wake()
 
     def _chosen(self, page: Page) -> ReadBy:
         if page.kind or page.plan.verify:
             return ReadBy.PLAIN
         if self._mode is RenderMode.ALWAYS:
             return ReadBy.SHOWN
+        if self.missing and not self._samples:
+            return ReadBy.PLAIN
         template = self._template(page)
-        need = self._need(template)
+        need, taken = self._of(template)
         if need is not Need.OPEN:
             return page_read_by(need, None, is_sampled=False, has_turn=False)
         key = self._key(page)
         is_sampled = key in self._samples and not self._is_allowed_now(self._samples[key])
-        has_turn = self._has_turn(template)
+        begun = taken + len(self._turns[template]) + self._tries[template]
+        has_turn = not self.missing and begun < SAMPLES
         own = self._verdict(key) if is_sampled else None
         found = page_read_by(need, own, is_sampled=is_sampled, has_turn=has_turn)
         if found is ReadBy.WAITS and not self._turns[template]:
             return ReadBy.PLAIN  # no sample is on its way
         return found
 
-    def _has_turn(self, template: str) -> bool:
-        """Whether a template may have one more sample in this run."""
-        if self.missing:
-            return False
-        taken = sum(
-            stored.template == template and not self._is_allowed_now(stored)
-            for stored in self._samples.values()
-        )
-        return taken + len(self._turns[template]) + self._tries[template] < SAMPLES
-
     def _is_allowed_now(self, stored: StoredSample) -> bool:
-        """Whether the source has been allowed since what was refused to a sample."""
-        hosts = self._source.data_hosts if isinstance(self._source, SiteSource) else ()
-        return bool({*hosts} & {*stored.sample.refused})
+        """Whether data_hosts has by now a host that was refused to a sample."""
+        return not self._data_hosts.isdisjoint(stored.sample.refused)
 
     def _template(self, page: Page) -> str:
         known = self._templates[page.host]
@@ -177,7 +164,7 @@ class RenderChoice:
     def _key(self, page: Page) -> int:
         """Return the number of a page's sample."""
         name = f"{self._number} {normalize_url(page.url, self._trackers)}"
-        return int.from_bytes(url_digest(name)[:_NUMBER_BYTES], "big") >> 1
+        return digest_number(url_digest(name))
 
     def _verdict(self, key: int) -> bool | None:
         """Return whether a sampled page needs a browser."""
@@ -192,21 +179,19 @@ class RenderChoice:
             self._verdicts[key] = needs_browser(stored.sample, others)
         return self._verdicts[key]
 
-    def _need(self, template: str) -> Need:
-        found = self._needs.get(template)
+    def _of(self, template: str) -> _Template:
+        found = self._counted.get(template)
         if found is None:
-            verdicts = [
-                self._verdict(key)
-                for key, stored in self._samples.items()
-                if stored.template == template
-            ]
-            found = self._needs[template] = template_need(verdicts)
+            samples = {k: s for k, s in self._samples.items() if s.template == template}
+            taken = sum(not self._is_allowed_now(stored) for stored in samples.values())
+            found = _Template(template_need([*map(self._verdict, samples)]), taken)
+            self._counted[template] = found
         return found
 
     # Answers
 
     async def take(self, attempt: VisitAttempt, document: Answer, *, trusted: bool) -> Taken | None:
-        """Say how the visit of a page goes on; None: its document is read as it is.
+        """Decide how the visit of a page goes on; None: its document is read as it is.
 
         ``trusted``: whether its data may confirm it.
 
@@ -239,7 +224,7 @@ class RenderChoice:
         template = self._template(page)
         with suppress(TimeoutError):
             async with asyncio.timeout(_LONGEST_WAIT):
-                while self._turns[template] and self._need(template) is Need.OPEN:
+                while self._turns[template] and self._of(template).need is Need.OPEN:
                     await self._landed.wait()
         page.plan.read_by = None
         found = self.begins(page)
@@ -247,7 +232,7 @@ class RenderChoice:
             found = page.plan.read_by = ReadBy.PLAIN
         return found
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         """Wake the pages that wait for samples."""
         self._landed.set()
         self._landed = asyncio.Event()
@@ -269,11 +254,11 @@ class RenderChoice:
         key = self._key(page)
         stored = StoredSample(template, self._compared(document, found))
         self._samples[key] = self._batches.batch.samples[key] = stored
-        self._needs.clear()
+        self._counted.clear()
         self._verdicts.clear()
-        verdict, need = self._verdict(key), self._need(template)
+        verdict, need = self._verdict(key), self._of(template).need
         if verdict is None:
-            self._say_refused(page, stored.sample.refused)
+            self._log_refused(page, stored.sample.refused)
         if need is Need.NEEDED or (verdict and need is Need.OPEN):
             try:
                 return await self._shown(attempt, document, trusted=False)
@@ -287,10 +272,7 @@ class RenderChoice:
         self.landed(page)
 
     def _compared(self, document: Answer, found: Rendering) -> Sample:
-        plain = self._read(document.body, _type_of(document), document.url)
-        shown = self._read(
-            found.html.encode("utf-8", "replace"), "text/html; charset=utf-8", document.url
-        )
+        plain, shown = self._read(document), self._read(document.showing(found.html))
         known = {link.url for link in plain.links}
         links = [
             link.url
@@ -304,12 +286,12 @@ class RenderChoice:
         }
         return sample_of(plain.text, shown.text, links, refused)
 
-    def _read(self, body: bytes, content_type: str, url: str) -> Document:
+    def _read(self, answer: Answer) -> Document:
         selectors = self._configuration.selectors
         return parse_html(
-            body,
-            content_type=content_type,
-            url=url,
+            answer.body,
+            content_type=answer.content_type,
+            url=answer.url,
             keep=selectors.keep,
             drop=selectors.drop,
             detect=False,
@@ -318,10 +300,10 @@ class RenderChoice:
 
     # Messages
 
-    def _say_refused(self, page: Page, refused: Collection[str]) -> None:
+    def _log_refused(self, page: Page, refused: Collection[str]) -> None:
         """Log once for each host that samples decide nothing, and why."""
-        if page.host not in self._said:
-            self._said.add(page.host)
+        if page.host not in self._logged:
+            self._logged.add(page.host)
             logger.warning(
                 "whether pages of %s need a browser is open: %s asked %s, which data_hosts of its"
                 ' source or robots.txt does not permit; set data_hosts, or render = "no"',
@@ -332,7 +314,7 @@ class RenderChoice:
         """Note that a new seed shows nothing without a browser, and there is none."""
         if not self._is_seed(page.no) or document.status != 200:
             return
-        plain = self._read(document.body, _type_of(document), document.url)
+        plain = self._read(document)
         scripts = document.body.lower().count(b"<script")
         links = len(plain.links)
         if is_empty_shell(words=len(plain.text.split()), scripts=scripts, links=links):
@@ -353,7 +335,3 @@ def _missing_browser(options: Options) -> str:
 
 def _host_of(template: str) -> str:
     return template.partition("/")[0].partition(" ")[0]
-
-
-def _type_of(answer: Answer) -> str:
-    return AnswerHeaders(answer.headers).get(b"content-type") or ""
