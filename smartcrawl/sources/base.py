@@ -90,11 +90,6 @@ class Source(BaseModel):
         return self.traits
 
     @property
-    def is_rendered(self) -> bool:
-        """Whether a browser shows its pages before they are read."""
-        return False
-
-    @property
     def has_hash_routes(self) -> bool:
         """Whether hash routes of its documents are pages of their own."""
         return False

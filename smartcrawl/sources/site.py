@@ -81,7 +81,7 @@ class SiteSource(Source):
             )
         if self.extent in (Extent.PAGES, Extent.BELOW) and not self.seeds:
             raise ValueError(f'are missing: scope = "{self.extent}" is about seeds; give one')
-        if self.render_hash_routes and not self.is_rendered:
+        if self.render_hash_routes and self.render in (None, "no"):
             raise ValueError(
                 "have render_hash_routes and no browser that could show them: add"
                 ' render = "auto" or "always", or leave render_hash_routes out'
@@ -115,11 +115,6 @@ class SiteSource(Source):
     def is_open(self) -> bool:
         """Whether the first answer of its seed decides how far it reaches (ADR 144)."""
         return self.ad_hoc and bool(self.seeds) and is_extent_open(self.extent, self.start)
-
-    @property
-    def is_rendered(self) -> bool:
-        """Whether a browser shows its pages before they are read."""
-        return self.render not in (None, "no")
 
     @property
     def has_hash_routes(self) -> bool:
