@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 from smartcrawl.extract.robots_txt import Answer
@@ -66,7 +66,8 @@ from smartcrawl.rules.model import (
     Status,
     Word,
 )
-from smartcrawl.rules.reindex import decide
+from smartcrawl.rules.reindex import decide, waits_for_browser
+from smartcrawl.rules.rendering import NO_BROWSER
 from smartcrawl.rules.seal import ordered_depth
 from smartcrawl.sources.base import Source, source_refusals
 from smartcrawl.sources.scope import Scope
@@ -534,6 +535,9 @@ class Stories:
         last = history[-1]
         if word is Word.EXCLUDED and last["run"] > run and last.get("detail") == OUT_OF_SCOPE:
             return _decided(unasked[word], last["run"], last["at"])
+        if waits_for_browser(Standing(entry.standing), entry.http_status):
+            text = f"{_without_browser(record)}; the next run asks it again"
+            return _decided(text, run, visited)
         if outcome is None:
             return _decided(f"{word.word}; its history below says why", run, visited)
         before = {
@@ -548,6 +552,8 @@ class Stories:
         text = f"{outcome.value} where {_HELD[standing]}: {action.value}, {word.word}"
         is_held_list = action is Action.HOLD and standing is Standing.LINKS
         text = f"{text}; {_LINKS_HELD if is_held_list else _DONE[action]}"
+        if entry.http_status == Fault.NO_BROWSER:
+            text = f"{_without_browser(record)}; {text}"
         return _decided(text, run, visited, outcome=outcome.value, action=action.value)
 
     def _unfollowed(self, source: str, leading: Sequence[str]) -> str:
@@ -717,6 +723,12 @@ def _decided(
     action: str | None = None,
 ) -> dict[str, Any]:
     return {"run": run, "at": at, "outcome": outcome, "action": action, "text": text}
+
+
+def _without_browser(record: Mapping[str, Any]) -> str:
+    """Return that a page needs a browser, and why its last visit had none."""
+    why = str(record["errorMessage"] or "").removeprefix(f"{NO_BROWSER} (").removesuffix(")")
+    return f"scripts write this page; {why}"
 
 
 _STAYS = "the stored page stays for now"

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, assert_never
 from smartcrawl.rules.model import (
     Action,
     Extraction,
+    Fault,
     Mode,
     Outcome,
     RemovalRule,
@@ -19,6 +20,7 @@ from smartcrawl.rules.model import (
 HOLD, INDEX, LIST, NOTE, TOUCH = Action.HOLD, Action.INDEX, Action.LIST, Action.NOTE, Action.TOUCH
 EXCLUDED, FAILED, LOST, MODIFIED = Word.EXCLUDED, Word.FAILED, Word.LOST, Word.MODIFIED
 NEW, REDIRECTED, UNCHANGED = Word.NEW, Word.REDIRECTED, Word.UNCHANGED
+SKIPPED = Word.SKIPPED
 
 
 class Verdict(NamedTuple):
@@ -90,6 +92,23 @@ def decide(
     return verdict
 
 
+def waits_for_browser(standing: Standing, http_status: int | None) -> bool:
+    """Whether a visit says no more than that a new page needs a browser, and there is none.
+
+    The page stays pending: nothing is known about it yet, and the next run asks it again.
+
+    >>> [waits_for_browser(standing, 1114) for standing in Standing]
+    [True, False, False]
+    >>> waits_for_browser(Standing.BARE, 1218)
+    False
+    """
+    return standing is Standing.BARE and http_status == Fault.NO_BROWSER
+
+
+#: The verdict on a page that waits for a browser.
+WAITS: Final = Verdict(NOTE, SKIPPED)
+
+
 def decide_moved(verdict: Verdict) -> Verdict:
     """Return the verdict on an item that has another address now, and its verdict without that.
 
@@ -129,13 +148,19 @@ def decide_extraction(
 
 
 def status_after(
-    action: Action, outcome: Outcome, before: Status, standing: Standing, *, gone: bool = False
+    action: Action,
+    outcome: Outcome,
+    before: Status,
+    standing: Standing,
+    *,
+    gone: bool = False,
+    waits: bool = False,
 ) -> Status:
     """Return the record's status after a visit.
 
     ``standing``: the standing after the visit. ``gone``: whether the page has been gone often and
     long enough (rules.absence.is_gone). Where nothing is stored this needs no sweep, and a
-    tombstone stays one until the page answers again.
+    tombstone stays one until the page answers again. ``waits``: whether it waits for a browser.
 
     A failed visit shows as ``Error`` while the content it protects stays searchable (M-06);
     a redirect, 406 or noindex of a stored page changes no status until a sweep (ADR 131).
@@ -156,6 +181,8 @@ def status_after(
             return Status.CRAWLED
         case Action.NOTE if gone or before is Status.GONE:
             return Status.GONE
+        case Action.NOTE if waits:
+            return Status.PENDING
         case Action.NOTE:
             return Status.OUT_OF_SCOPE if outcome is Outcome.EXCLUDED else Status.ERROR
         case Action.HOLD if outcome in (Outcome.REDIRECT, Outcome.NOT_ACCEPTABLE):

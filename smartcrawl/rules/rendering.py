@@ -35,6 +35,8 @@ _IMPORTED: Final = re.compile(r"""["'](https?://[^\s"'<>]+)["']""")
 _MODULE: Final = re.compile(r"\b(?:import|from)\b|\"imports\"")
 
 FEW_WORDS: Final = 20  #: a page with fewer shows nothing
+#: Reason of a run whose pages need a browser, and the beginning of the message of such a page.
+NO_BROWSER: Final = "render: no browser"
 
 WRONG_METHOD: Final = "only GET is sent"
 OTHER_SITE: Final = "another site, not in data_hosts"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from smartcrawl.rules.model import Fault, Outcome
 
@@ -37,6 +38,12 @@ class Evidence:
     is_empty: bool = False  #: a listing was whole and is believed, and has no items
 
 
+#: Faults of pages whose host answered: with a page that is not read here, or a login form.
+_ANSWERED: Final = frozenset(
+    {Fault.TOO_MANY_REDIRECTS, Fault.LOGIN, Fault.EXTRACTION_BUDGET, Fault.NO_BROWSER}
+)
+
+
 def counts_as_unanswered(outcome: Outcome, http_status: int | None) -> bool:
     """Whether a visit brought no answer about its page, and so counts as unreachable.
 
@@ -51,10 +58,10 @@ def counts_as_unanswered(outcome: Outcome, http_status: int | None) -> bool:
     ... )
     (True, False)
     """
-    if http_status in (Fault.TOO_MANY_REDIRECTS, Fault.LOGIN, Fault.EXTRACTION_BUDGET) or (
+    if http_status in _ANSWERED or (
         http_status is not None and Fault.NOT_A_SITEMAP <= http_status <= Fault.OUT_OF_MEMORY
     ):
-        return False  # the host answered, but its answer cannot be read, or is a login form
+        return False
     if outcome is Outcome.TRANSIENT:
         return http_status == 429 or (http_status is not None and http_status >= 500)
     return outcome in (Outcome.UNREACHABLE, Outcome.BAD_HEADER, Outcome.UNPROCESSABLE)

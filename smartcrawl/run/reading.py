@@ -58,7 +58,7 @@ from smartcrawl.rules.login import (
     says_sign_in,
 )
 from smartcrawl.rules.model import Action, Extraction, Fault, Mode, Outcome, Standing
-from smartcrawl.rules.reindex import Verdict, decide, decide_moved
+from smartcrawl.rules.reindex import WAITS, Verdict, decide, decide_moved, waits_for_browser
 from smartcrawl.rules.shield import (
     MAX_REPEATED,
     accepts_collapse,
@@ -741,6 +741,8 @@ def _is_read_otherwise(visit: Visit) -> bool:
 def run_verdict_of_visit(run: Run, visit: Visit) -> Verdict:
     """Return the action that the rules choose for a visit after ``Reading.take``."""
     page = visit.page
+    if waits_for_browser(page.state.standing, visit.http_status):
+        return WAITS
     record = page.record
     force = run.forces(page) or record.configuration != page.plan.wanted or visit.parsed.recanonical
     force = force or visit.parsed.reread

@@ -36,7 +36,7 @@ from smartcrawl.rules.render_need import (
     sampled_template,
     template_need,
 )
-from smartcrawl.rules.rendering import DATA, POLLING
+from smartcrawl.rules.rendering import DATA, NO_BROWSER, POLLING
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.received import Answer
 from smartcrawl.run.rendered import RenderedPages, Taken
@@ -45,7 +45,6 @@ from smartcrawl.sources.site import SiteSource
 
 logger = logging.getLogger(__name__)
 
-NO_BROWSER: Final = "render: no browser"
 _LONGEST_WAIT: Final = 60.0  #: seconds that a page waits for the samples of its template
 
 

@@ -12,6 +12,7 @@ from tests.site_server import Page
 
 pytestmark = pytest.mark.sqlite
 
+WAITING = ("status", "lastOutcome", "httpStatusCode")
 SHELL = '<!doctype html><title>Shell</title><div id="app"></div><script src="/app.js"></script>'
 NAMES = tuple(f"p{number}" for number in range(6))
 PATHS = tuple(f"/p/{name}" for name in NAMES)
@@ -171,9 +172,29 @@ def test_without_a_browser_what_needs_one_stays_and_is_pending(auto: Lab):
     LabBrowser.missing = "RENDER_BROWSER=/no/such/browser names no program"
     ran = again(auto, expect=3)
     assert "render: no browser" in str(ran.reasons)
-    assert auto["/p/later"]["httpStatusCode"] == 1114
+    assert not any("unreachable" in reason or "pending" in reason for reason in ran.reasons)
+    later = auto["/p/later"]
+    assert [later[key] for key in WAITING] == ["Pending", "skipped", 1114]
+    told = auto.crawl.run("why", auto.site.url("/p/later")).out
+    assert "RENDER_BROWSER=/no/such/browser names no program; the next run asks it again" in told
+    ages = (
+        "SELECT error_count, failures, next_visit - last_checked FROM state JOIN record USING (no)"
+    )
+    assert auto.rows(f"{ages} WHERE url LIKE '%/later'") == [(0, 0, 0)]
+    ran = again(auto, expect=3)
+    assert (auto.asked("/p/later"), ran.reasons) == ([1], ("render: no browser",))
+    assert [auto["/p/later"][key] for key in WAITING] == ["Pending", "skipped", 1114]
+    [told] = auto.rows(
+        "SELECT count(*) FROM event JOIN record r ON r.no = record WHERE url LIKE '%/later'"
+    )
+    assert told == (0,)
     assert auto.hits("firstp51") == ["/p/p5"]
     assert "modified" not in auto.words("/", *PATHS)
+    write(auto, "later")
+    auto.settings["RENDER_BROWSER"], LabBrowser.missing = "/bin/true", ""
+    again(auto)
+    assert (auto["/p/later"]["status"], auto.words("/p/later")) == ("Indexed", ["new"])
+    assert auto.hits("firstlater1") == ["/p/later"]
 
 
 def test_a_new_seed_that_shows_nothing_makes_the_run_incomplete(auto: Lab):

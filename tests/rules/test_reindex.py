@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from smartcrawl.rules.model import (
     REMOVES_PINNED,
     Action,
+    Fault,
     Mode,
     Outcome,
     RemovalRule,
@@ -20,6 +21,7 @@ from smartcrawl.rules.model import (
 from smartcrawl.rules.reindex import (
     DECISIONS,
     REMOVALS,
+    WAITS,
     Removal,
     Verdict,
     decide,
@@ -29,6 +31,7 @@ from smartcrawl.rules.reindex import (
     effective_status,
     state_after_removal,
     status_after,
+    waits_for_browser,
 )
 from tests.rules.manual import PAGE, fits, header, table
 
@@ -115,13 +118,13 @@ def test_what_is_held_keeps_its_effective_status_through_any_failure(outcome, be
         )
 
 
-def status_told(action, outcome, before, standing, *, gone):
+def status_told(action, outcome, before, standing, *, gone, waits=False):
     """Return the status that the first fitting row of the manual gives."""
     tombstone = gone or before is Status.GONE
     told = next(
         told
         for named, outcomes, old, told in table("The status of a record")
-        if named == action
+        if (named == action or (waits and named == f"{action}, it waits for a browser"))
         and fits(outcomes, outcome)
         and (tombstone if old == "Gone, or gone by now" else fits(old, before.word))
     )
@@ -142,6 +145,25 @@ def test_status_of_a_record_is_the_manuals(action, gone):
         after = status_after(action, *facts, gone=gone)
 
         assert after.word == status_told(action, *facts, gone=gone), facts
+
+
+@pytest.mark.parametrize("before", list(Status))
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_page_that_waits_for_a_browser_is_pending_or_gone(before, gone):
+    facts = Action.NOTE, Outcome.UNREACHABLE, before, Standing.BARE
+
+    after = status_after(*facts, gone=gone, waits=True)
+
+    assert after.word == status_told(*facts, gone=gone, waits=True)
+
+
+@pytest.mark.parametrize("standing", list(Standing))
+def test_a_new_page_alone_waits_for_a_browser(standing):
+    waiting = [fault for fault in Fault if waits_for_browser(standing, fault)]
+
+    assert waiting == ([Fault.NO_BROWSER] if standing is Standing.BARE else [])
+    assert not waits_for_browser(standing, None)
+    assert WAITS == (Action.NOTE, Word.SKIPPED)
 
 
 def test_a_page_is_not_gone_unless_said_so():

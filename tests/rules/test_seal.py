@@ -173,7 +173,7 @@ def test_only_a_run_without_any_gap_is_complete(evidence):
 
 def test_of_our_own_statuses_these_are_answers():
     answers = {Fault.TOO_MANY_REDIRECTS, Fault.LOGIN, Fault.EXTRACTION_BUDGET}
-    answers |= {*range(Fault.NOT_A_SITEMAP, Fault.OUT_OF_MEMORY + 1)}
+    answers |= {Fault.NO_BROWSER, *range(Fault.NOT_A_SITEMAP, Fault.OUT_OF_MEMORY + 1)}
     for fault in Fault:
         assert counts_as_unanswered(fault.outcome, fault) is (fault not in answers), fault
 

@@ -46,13 +46,13 @@ from smartcrawl.rules.rendering import (
     DOCUMENT,
     FEW_WORDS,
     LOGS_OUT,
+    NO_BROWSER,
     PageRequestRules,
     forbidden_by_robots,
 )
 from smartcrawl.run.hosts import host_gate_slot
 from smartcrawl.run.login_ports import RunLogin
 from smartcrawl.run.received import MARKUP_TYPE, Answer, encoded_markup
-from smartcrawl.run.render_choice import NO_BROWSER
 from smartcrawl.run.rendered import DataQuestion
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import page_is_trusted

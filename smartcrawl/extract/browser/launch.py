@@ -78,7 +78,10 @@ def find_browser(named: str = "") -> str:
     for name in PROGRAMS:
         if found := shutil.which(name):
             return os.path.abspath(found)
-    raise BrowserError("no Chromium is on the PATH; install one or name it by RENDER_BROWSER")
+    raise BrowserError(
+        "no browser was found: no Chromium is on the PATH; script/setup browser installs one, or"
+        " name one by RENDER_BROWSER"
+    )
 
 
 class Browser:

@@ -23,7 +23,7 @@ from smartcrawl.rules.absence import (
 )
 from smartcrawl.rules.http import is_304_of_other_version
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
-from smartcrawl.rules.reindex import effective_status, status_after
+from smartcrawl.rules.reindex import effective_status, status_after, waits_for_browser
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.rules.spellings import stored_visit_outcome
 from smartcrawl.rules.trust import trust_marks_after
@@ -192,7 +192,8 @@ class VisitWriter:
         counts = self._counts(visit, before, now)
         policy = self._judgement.policy
         gone = is_gone(counts, outcome, visit.http_status, policy, now)
-        status = status_after(action, outcome, page.state.status, standing, gone=gone)
+        waits = waits_for_browser(page.state.standing, visit.http_status)
+        status = status_after(action, outcome, page.state.status, standing, gone=gone, waits=waits)
         word = visit.verdict.word if visit.verdict else Word.FAILED
         if status is Status.GONE and outcome is Outcome.NOT_FOUND and page.record.was_held:
             word = Word.GONE  # a tombstone; a page that never had content has failed
@@ -212,7 +213,9 @@ class VisitWriter:
         if _begins_to_collapse(visit):
             errors = 1  # rules.shield.accepts_collapse counts these alone
         schedule = self._judgement.schedule
-        if failed and not _is_wall(visit):
+        if after.status is Status.PENDING:  # due at once, and its errors count on
+            errors, interval, wait = state.error_count, schedule.base, 0
+        elif failed and not _is_wall(visit):
             interval = schedule.backoff(errors, visit.answer.retry_after)
             wait = schedule.spread_error(interval, page.no)
         else:  # a sitemap announces other pages: it always has the shortest interval

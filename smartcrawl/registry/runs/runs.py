@@ -110,7 +110,8 @@ SELECT count(*) FROM state
  WHERE reached_run = :run AND visited_run < :run AND visited_run > :since
    AND error_count > 0
    AND (http_status = 429 OR (http_status >= 500 AND http_status <> {int(Fault.TOO_MANY_REDIRECTS)}
-        AND http_status NOT IN ({int(Fault.LOGIN)}, {int(Fault.EXTRACTION_BUDGET)})
+        AND http_status NOT IN ({int(Fault.LOGIN)}, {int(Fault.EXTRACTION_BUDGET)},
+                                {int(Fault.NO_BROWSER)})
         AND http_status NOT BETWEEN {int(Fault.NOT_A_SITEMAP)} AND {int(Fault.OUT_OF_MEMORY)}))
 """
 _TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
