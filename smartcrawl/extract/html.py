@@ -55,6 +55,7 @@ _WIKI_CONTROLS: Final = (".mw-editsection", ".mw-jump-link", ".mw-editsection-li
 _READ_TWICE: Final = 1_048_576  #: characters of a page that may be an article and does not say so
 _SMALL: Final = 1_000  #: characters of a text that may be what is left of a page
 _LOST: Final = 10  #: one part in so many of all text is little
+_NOSCRIPT: Final = re.compile(r"</?noscript(?=[\s/>])[^<>]*>", re.IGNORECASE)
 _PARTS: Final = re.compile(r"<(/?)(header|footer|nav|aside|div)(?=[\s/>])", re.IGNORECASE)
 _SHARE: Final = 4  #: one part in so many of all text is enough, too
 
@@ -75,11 +76,11 @@ def parse_html(
     ``content_type`` is the header as received, possibly empty; ``url`` is the one that answered.
     The body is parsed once, broken markup is repaired, and no body makes this fail. The text is
     that of ``<main>`` or of the only ``<article>``, if it is long enough, without navigation, page
-    headers and the like; a page of nothing else keeps all its text. CSS selectors override this
-    choice for text and images: only elements in ``keep`` count, if the page has any, and none in
-    ``drop``. Links are those of the whole page, absolute, http(s), distinct, unfiltered; without
-    ``links`` there are none. Without ``detect`` the language is the declared one. With ``routes``
-    links keep their hash routes.
+    headers and the like, or of a ``<noscript>`` that holds the page; a page of nothing else keeps
+    all its text. CSS selectors override this choice for text and images: only elements in ``keep``
+    count, if the page has any, and none in ``drop``. Links are those of the whole page, absolute,
+    http(s), distinct, unfiltered; without ``links`` there are none. Without ``detect`` the language
+    is the declared one. With ``routes`` links keep their hash routes.
 
     Raises:
         ValueError: ``url`` is not absolute.
@@ -91,12 +92,12 @@ def parse_html(
         return Document(content_type=mime)
     charset, markup = decode_charset(body, content_type, markup=True)
     read = partial(_parsed, keep=keep, links=links, routes=routes)
-    markup, seen = _whole(markup, partial(read, drop=drop))
+    markup, seen = _whole(markup, first := read(markup, drop=drop), partial(read, drop=drop))
     boxes = needs_boxes(seen) and len(markup) <= _READ_TWICE
     if boxes or seen.signs.wiki:
         drop = (*drop, *_WIKI_CONTROLS) if seen.signs.wiki else drop
         seen = read(markup, drop=drop, boxes=boxes)
-    base = document_base_url(url, seen.base)
+    base = document_base_url(url, first.base)
     text = _main_text(seen, base if str(base) != str(page) else None)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
     declared = iso_639_1_language(seen.language)
@@ -110,7 +111,7 @@ def parse_html(
         links_cut=found.more or seen.cut,
         overlong=found.overlong,
         canonical=_canonical(seen.canonical, base, url, routes=routes),
-        refresh=refresh_target_at_once(seen.refresh or "", base, page, routes=routes),
+        refresh=refresh_target_at_once(first.refresh or "", base, page, routes=routes),
         noindex=seen.noindex,
         nofollow=seen.nofollow,
         charset=charset,
@@ -243,12 +244,30 @@ def _absolute(spans: Iterable[TokenSpan], base: can_ada.URL) -> list[TokenSpan]:
     return found
 
 
-def _whole(markup: str, read: Callable[[str], SeenMarkup]) -> tuple[str, SeenMarkup]:
-    """Return markup as it is read, and what is in it; its parts are closed if it seems lost."""
-    seen = read(markup)
+def _whole(
+    markup: str, seen: SeenMarkup, read: Callable[[str], SeenMarkup]
+) -> tuple[str, SeenMarkup]:
+    """Return markup as it is read, and what is in it; ``seen`` is that of the markup as written.
+
+    Markup is read again where its text is in parts that do not end, or in ``<noscript>``.
+    """
     if _is_lost(seen) and (closed := close_unclosed_parts(markup)) != markup:
         return closed, read(closed)
+    if _is_in_noscript(seen):
+        markup = _NOSCRIPT.sub("", markup)
+        return markup, read(markup)
     return markup, seen
+
+
+def _is_in_noscript(seen: SeenMarkup) -> bool:
+    """Whether the page is in ``<noscript>``: it has next to no other text, and no mere notice."""
+    there = markup_line(" ".join(seen.noscript))
+    if len(there) < _ENOUGH or (len(there) < _SMALL and "javascript" in there.lower()):
+        return False
+    kept = [*seen.tokens]
+    for start, end in (*seen.boilerplate, *seen.dropped):
+        kept[start:end] = [""] * (end - start)
+    return _LOST * len(markup_line("".join(kept))) < len(there)
 
 
 def _is_lost(seen: SeenMarkup) -> bool:

@@ -194,6 +194,7 @@ class SeenMarkup:
     images: dict[str, Image] = field(default_factory=dict)  #: by source
     titles: dict[str, str] = field(default_factory=dict)  #: "title", "og:title"
     descriptions: dict[str, str] = field(default_factory=dict)  #: "description", "og:description"
+    noscript: list[str] = field(default_factory=list)  #: texts that are shown without scripts
     keywords: str = ""
     base: str | None = None
     canonical: str | None = None
@@ -342,6 +343,7 @@ class Region(Enum):
     INERT = auto()  #: neither text nor links: an empty template
     KEPT = auto()  #: selected by the operator
     DROPPED = auto()  #: selected by the operator as no text of the page
+    NOSCRIPT = auto()
     TITLE = auto()
     DATA = auto()  #: JSON about the page
 
@@ -397,7 +399,9 @@ class Regions:
                     self._close_table(start)
                 case Region.LIST:
                     self._seen.blocks.append(TokenBlock(LIST, start, len(tokens)))
-                case Region.MUTED | Region.INERT | Region.TITLE | Region.DATA:
+                case (
+                    Region.MUTED | Region.INERT | Region.NOSCRIPT | Region.TITLE | Region.DATA
+                ):
                     self._note_muted(region, start)
                     del tokens[start:]
                     self._muted = False
@@ -417,6 +421,8 @@ class Regions:
             self._seen.titles.setdefault("title", markup_line("".join(self._tokens[start:])))
         elif region is Region.DATA and len(self._seen.data) < _MAX_DATA:
             self._seen.data.append("".join(self._tokens[start:]))
+        elif region is Region.NOSCRIPT and len(self._seen.noscript) < _MAX_NOSCRIPT:
+            self._seen.noscript.append("".join(self._tokens[start:]))
 
     def _open_table(self) -> None:
         tables = sum(region is Region.TABLE for _, region, _ in self._open)
@@ -511,6 +517,7 @@ def _index(tokens: list[str], token: str, start: int) -> int:
 
 
 _MAX_DATA: Final = 8  #: scripts with data about a page
+_MAX_NOSCRIPT: Final = 100  #: elements
 _MAX_BOXES: Final = 50_000  #: containers; a page of more is no article
 MAX_ANCHOR: Final = 200  #: characters
 MAX_TOKENS: Final = 2_000_000  #: texts and breaks; later ones are dropped, links are not
@@ -618,6 +625,8 @@ class MarkupReader(Regions):
                 self._open_region(Region.TITLE)
             case "template":
                 self._open_region(Region.INERT)
+            case "noscript":
+                self._open_region(Region.NOSCRIPT)
             case "script" if attributes.get("type") == "application/ld+json":
                 self._open_region(Region.DATA)
             case _:

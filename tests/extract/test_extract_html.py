@@ -110,6 +110,36 @@ def test_title_is_not_part_of_the_text():
     assert text("<title>T</title><p>x</p>") == "x"
 
 
+NOTICE = "Please enable JavaScript in your browser to use this page. " * 5
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("<p>Loading</p><noscript>{}</noscript>", "Loading {}"),
+        ("<nav>Menu</nav><NOSCRIPT class=x><p>{}</NOSCRIPT ><noscript>end</noscript>", "{} end"),
+        ("<p>Loading</p><noscript>few words</noscript>", "Loading"),
+        (f"<p>Loading</p><noscript>{NOTICE}</noscript>", "Loading"),
+        (f"<p>Loading</p><noscript>{'{}' * 4} {NOTICE}</noscript>", f"Loading {'{}' * 4} {NOTICE}"),
+        ("<p>{}</p><noscript>{}</noscript>", "{}"),
+        ("<p>the line has 26 characters</p><noscript>{}</noscript>", "the line has 26 characters"),
+        ("<noscriptx>Loading</noscriptx><noscript>few</noscript>", "Loading"),
+    ],
+)  # fmt: skip
+def test_noscript_is_text_where_it_holds_the_page(page: str, words: str):
+    text_ = "A lamp of the harbour is lit at dusk by its keeper. " * 5
+    shown = read(page.replace("{}", text_)).text
+    assert shown.split() == words.replace("{}", text_).split()
+
+
+def test_what_runs_without_scripts_alone_stays_without_effect():
+    there = "<base href=http://b.example/><meta http-equiv=refresh content='0; url=/x'>"
+    document = read(f"<noscript>{there}{'words of a page ' * 20}<a href=a>b</a></noscript>")
+    assert document.refresh is None
+    assert document.text.startswith("words of a page")
+    assert [link.url for link in document.links][-1:] == ["http://site.example/dir/a"]
+
+
 def test_description_of_open_graph_is_the_second_choice():
     graph = "<meta property=og:description content=O>"
 

@@ -13,6 +13,7 @@ from smartcrawl.extract.formats.common import (
     given_document_title,
     parsed_document,
 )
+from smartcrawl.extract.formats.drawings import RELATION_IDS, alternative_text, diagram_lines
 from smartcrawl.extract.formats.zipped import Attributes, ZipArchive, markup_attribute, walk_markup
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document
@@ -32,7 +33,8 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a Word file, footnotes and endnotes after its text.
 
     Headings are paragraphs of an outline level, by their style or their own, and of the style
-    "Title". Deleted and hidden text, comments, page headers and footers are left out.
+    "Title". Alternative texts of pictures and the text of diagrams follow their paragraph. Deleted
+    and hidden text, comments, page headers and footers are left out.
 
     Source: ECMA-376, part 1, section 17.
     """
@@ -42,15 +44,14 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     parts = {found.kind: found.target for found in relations.values() if not found.external}
     tokens, references = Tokens(), list[Reference]()
     levels = _levels(archive, parts.get("styles", ""))
-    story = _DocxText(tokens, references, levels, relations)
+    story = _DocxText(archive, tokens, references, levels, relations)
     walk_markup(story, archive.portions(main), part=main)
     for kind in ("footnotes", "endnotes"):
         if (notes := parts.get(kind, "")) in archive:
             tokens.end_line()
             linked = zipped.opc_relations(archive, notes)
-            walk_markup(
-                _DocxText(tokens, references, {}, linked), archive.portions(notes), part=notes
-            )
+            below = _DocxText(archive, tokens, references, {}, linked)
+            walk_markup(below, archive.portions(notes), part=notes)
     properties = zipped.opc_properties(archive)
     return parsed_document(
         url=url,
@@ -119,14 +120,15 @@ def _level(styles: dict[str, _Style], key: str) -> int:
 
 
 class _Paragraph:
-    """An open paragraph: its first token, its style and its heading level, if any."""
+    """An open paragraph: its first token, its style, its heading level, if any, its drawings."""
 
-    __slots__ = ("level", "start", "style")
+    __slots__ = ("drawn", "level", "start", "style")
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.style = ""
         self.level: int | None = None
+        self.drawn: list[str] = []  # lines that its pictures and diagrams have
 
 
 class _DocxText:
@@ -134,6 +136,7 @@ class _DocxText:
 
     def __init__(
         self,
+        archive: ZipArchive,
         tokens: Tokens,
         references: list[Reference],
         levels: dict[str, int],
@@ -141,6 +144,7 @@ class _DocxText:
     ) -> None:
         self.title = ""
         self.language = ""
+        self._archive = archive
         self._tokens = tokens
         self._references = references
         self._levels = levels
@@ -177,6 +181,18 @@ class _DocxText:
             self._refer(self._outside(attributes), "")
         elif name in ("fldSimple", "instrText", "fldChar"):
             self._instruction(name, attributes)
+        elif name in ("docPr", RELATION_IDS):
+            self._draw(name, attributes)
+
+    def _draw(self, name: str, attributes: Attributes) -> None:
+        """Note the lines of a picture or diagram, which follow its paragraph."""
+        if not self._paragraphs or self._hidden:
+            return
+        if name == RELATION_IDS:
+            lines = diagram_lines(self._archive, attributes, self._relations)
+        else:
+            lines = [alternative_text(attributes)]
+        self._paragraphs[-1].drawn += filter(None, lines)
 
     def _break(self, name: str, attributes: Attributes) -> None:
         if name == "tbl":
@@ -250,6 +266,9 @@ class _DocxText:
             if level == 1 and not self.title:
                 self.title = self._tokens.since(paragraph.start)
         self._tokens.end_line()
+        for line in paragraph.drawn:
+            self._tokens.text(line)
+            self._tokens.end_line()
 
     def text(self, text: str) -> None:
         if self._reads:

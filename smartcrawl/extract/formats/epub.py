@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import can_ada
@@ -21,10 +23,12 @@ from smartcrawl.extract.formats.zipped import (
     ZipArchive,
     document_part_name,
     markup_attribute,
+    markup_portions,
     walk_markup,
 )
 from smartcrawl.extract.html import HTML_TYPES, parse_html
 from smartcrawl.extract.links import Reference, absolute_target
+from smartcrawl.extract.sections import markup_line
 from smartcrawl.model.documents import INLINE_CODE, LINK, Document, Section, Span
 
 _CONTAINER: Final = "META-INF/container.xml"
@@ -34,11 +38,18 @@ _BASE: Final = can_ada.parse(_INSIDE + "book")
 _TAG: Final = re.compile(r"<[^<>]{0,1000}>")
 _PROPERTIES: Final = frozenset({"title", "language", "description"})
 _MAX_PROPERTY: Final = 2_000  #: characters
+_SVG: Final = b"http://www.w3.org/2000/svg"
+_CHAPTERS: Final = HTML_TYPES | {"image/svg+xml"}
+#: Elements of SVG whose text is read; the last one has markup of XHTML in it.
+_DRAWN: Final = frozenset({"text", "title", "desc", "foreignObject"})
+#: Attributes with which a part of a text begins at another place.
+_MOVES: Final = frozenset({"x", "y", "dx", "dy"})
 
 
 def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a book: title and language of its package, chapters by its spine.
 
+    Of a chapter that is drawn, as SVG or with nothing else in it, the text in the drawing is read.
     Pictures and links within the book are left out.
 
     Raises:
@@ -58,9 +69,12 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     references: list[Reference] = []
     size = 0
     for part in book.chapters:
+        markup = archive.read(part)
         chapter = parse_html(
-            archive.read(part), content_type="application/xhtml+xml", url=str(_BASE), keep=("body",)
+            markup, content_type="application/xhtml+xml", url=str(_BASE), keep=("body",)
         )
+        if not chapter.text and _SVG in markup:
+            chapter = replace(chapter, sections=_drawn(markup, part))
         text += map(_outside, chapter.sections)
         size += len(chapter.text)
         check_document_text(size)
@@ -78,6 +92,15 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
         declared=book.properties.get("language", ""),
         references=references,
     )
+
+
+def _drawn(markup: bytes, part: str) -> tuple[Section, ...]:
+    """Return the text of the drawings in a chapter; none where it is not well-formed."""
+    seen = _Drawing()
+    with suppress(FormatError):
+        walk_markup(seen, markup_portions(markup), part=part, doctype=True)
+    lines = filter(None, map(markup_line, seen.lines))
+    return (Section(0, "", "\n".join(lines)),)
 
 
 def _outside(section: Section) -> Section:
@@ -139,6 +162,36 @@ class _Encryption:
         pass
 
 
+class _Drawing:
+    """The lines of text in SVG: each text, title and description."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._drawings = 0
+        self._open = 0  # elements since one of text began
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        if self._open:
+            self._open += 1
+            if name == "tspan" and _MOVES.intersection(attributes):
+                self.text(" ")
+        elif name == "svg":
+            self._drawings += 1
+        elif self._drawings and name in _DRAWN:
+            self._open = 1
+            self.lines.append("")
+
+    def end(self, name: str) -> None:
+        if self._open:
+            self._open -= 1
+        elif name == "svg":
+            self._drawings -= 1
+
+    def text(self, text: str) -> None:
+        if self._open:
+            self.lines[-1] += text
+
+
 class _Item(NamedTuple):
     part: str
     mime: str
@@ -158,7 +211,7 @@ class _Package:
     def chapters(self) -> list[str]:
         """The parts that are read, in reading order, each once."""
         items = (self._items.get(key) for key in self._spine)
-        return list(dict.fromkeys(item.part for item in items if item and item.mime in HTML_TYPES))
+        return list(dict.fromkeys(item.part for item in items if item and item.mime in _CHAPTERS))
 
     def start(self, name: str, attributes: Attributes) -> None:
         if name == "item":

@@ -12,6 +12,7 @@ from smartcrawl.extract.formats.common import (
     check_document_text,
     parsed_document,
 )
+from smartcrawl.extract.formats.drawings import RELATION_IDS, alternative_text, diagram_lines
 from smartcrawl.extract.formats.zipped import Attributes, ZipArchive, markup_attribute, walk_markup
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Block, Document, Section, Span, moved_block, moved_span
@@ -24,8 +25,9 @@ _SHAPES: Final = frozenset({"sp", "graphicFrame", "cxnSp", "pic"})
 def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a presentation: slides in order, with their titles as headings.
 
-    Text of tables and of notes is part of a slide. Hidden slides, slide numbers, dates, page
-    headers and footers are left out, and so is text that only a master or a diagram contains.
+    Text of tables, diagrams and notes and alternative texts of pictures are part of a slide. Hidden
+    slides, slide numbers, dates, page headers and footers are left out, and so is text that only a
+    master contains.
 
     Source: ECMA-376, part 1, section 19.
     """
@@ -56,14 +58,14 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
 
 def _slide(archive: ZipArchive, part: str, references: list[Reference]) -> Section | None:
     relations = zipped.opc_relations(archive, part)
-    slide = _Shapes(relations, references)
+    slide = _Shapes(archive, relations, references)
     walk_markup(slide, archive.portions(part), part=part)
     if slide.hidden:
         return None
     parts = list(slide.tokens.sections())
     notes = [r.target for r in relations.values() if r.kind == "notesSlide" and not r.external]
     for name in notes[:1]:
-        below = _Shapes(zipped.opc_relations(archive, name), references)
+        below = _Shapes(archive, zipped.opc_relations(archive, name), references)
         walk_markup(below, archive.portions(name), part=name)
         parts += below.tokens.sections()
     content = ""
@@ -100,10 +102,16 @@ class _Order:
 class _Shapes:
     """The shapes of one slide, in document order; its title apart."""
 
-    def __init__(self, relations: dict[str, zipped.Relation], references: list[Reference]) -> None:
+    def __init__(
+        self,
+        archive: ZipArchive,
+        relations: dict[str, zipped.Relation],
+        references: list[Reference],
+    ) -> None:
         self.title = ""
         self.hidden = False
         self.tokens = Tokens()
+        self._archive = archive
         self._relations = relations
         self._references = references
         self._placeholder = ""
@@ -140,6 +148,19 @@ class _Shapes:
             self.tokens.start_table()
         elif name == "tblPr" and attributes.get("firstRow", "").lower() in ("1", "true"):
             self.tokens.name_columns()
+        elif name in ("cNvPr", RELATION_IDS):
+            self._draw(name, attributes)
+
+    def _draw(self, name: str, attributes: Attributes) -> None:
+        """Add the lines of a picture or diagram."""
+        if name == RELATION_IDS:
+            lines = diagram_lines(self._archive, attributes, self._relations)
+        else:
+            lines = [alternative_text(attributes)]
+        for line in filter(None, lines):
+            self.tokens.end_line()
+            self.tokens.text(line)
+            self.tokens.end_line()
 
     def end(self, name: str) -> None:
         if self._unseen:
