@@ -136,13 +136,18 @@ class Giving:
                 self.attach(found)
 
     def close(self) -> None:
-        """Wait for requests that are under way, and record what they uploaded."""
+        """Wait for requests that are under way, and record what they uploaded.
+
+        The intent of an upload that was never sent is dropped: no later push has to look for it.
+        """
         self._threads.shutdown(cancel_futures=True)
         for begun in self._begun:
             if not isinstance(begun, _Upload):
                 continue
             _release(begun.item)
-            if not begun.answer.cancelled() and begun.answer.exception() is None:
+            if begun.answer.cancelled():
+                self._rows.drop([begun.file])
+            elif begun.answer.exception() is None:
                 self._rows.note_upload(begun.file, begun.answer.result())
                 self._pushed.uploaded += 1
         self._begun.clear()

@@ -4,9 +4,11 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from smartcrawl.index.vectorstore import push
 from smartcrawl.index.vectorstore.ports import Pushed
 from tests.index.vectorstore.pushed_place import Place, place, running, server
 from tests.index.vectorstore.store_server import STORE, Asked
@@ -106,6 +108,37 @@ def test_what_is_uploaded_when_the_push_ends_is_noted(pages: Place):
 
     assert pushed.is_whole
     assert pushed.uploaded == _PAGES - len(uploaded)
+    assert "uploads" not in pages.server.acts
+    pages.check()
+
+
+def test_an_upload_that_was_not_sent_when_the_push_ends_is_not_looked_for(
+    pages: Place, monkeypatch: pytest.MonkeyPatch
+):
+    """Three uploads have begun when the push ends; two of them wait for the only thread."""
+    monkeypatch.setattr(push, "ThreadPoolExecutor", lambda most: ThreadPoolExecutor(1))
+    ending = threading.Event()
+
+    def is_ending() -> bool:
+        if len(pages.rows()) == 3:
+            ending.set()
+        return ending.is_set()
+
+    def wait(asked: Asked) -> None:
+        if asked.act == "upload":
+            ending.wait(30)
+            time.sleep(0.2)  # the push withdraws the others meanwhile
+
+    pages.server.before = wait
+    pages.push(is_ending=is_ending)
+    uploaded = set(pages.server.uploads)
+    assert 1 <= len(uploaded) < 3
+    assert {file for _, _, file in pages.rows()} == uploaded
+    pages.server.before = lambda asked: None
+    pages.server.asked.clear()
+
+    assert pages.push().is_whole
+
     assert "uploads" not in pages.server.acts
     pages.check()
 
