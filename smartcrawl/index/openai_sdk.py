@@ -9,6 +9,8 @@ import logging
 import os
 import ssl
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 import openai
@@ -33,18 +35,37 @@ def openai_client(options: OpenAIServerOptions, key: str, *, timeout: float) -> 
     for name in _WORDY:
         if logging.getLogger(name).level == logging.NOTSET:
             logging.getLogger(name).setLevel(logging.WARNING)
-    context = ssl.create_default_context()
-    if options.ca_file is not None:
-        context.load_verify_locations(cafile=options.ca_file)
     return openai.OpenAI(
         api_key=key or "none",
         base_url=options.url,
         max_retries=0,
         timeout=timeout,
         http_client=openai.DefaultHttpxClient(
-            follow_redirects=False, trust_env=options.has_proxies, verify=context
+            follow_redirects=False, trust_env=options.has_proxies, verify=_trust(options.ca_file)
         ),
     )
+
+
+def _trust(ca_file: Path | None) -> ssl.SSLContext:
+    """Return the TLS context that all clients with these authorities share.
+
+    The authorities of the system are read once: that takes as long as hundreds of requests. Files
+    that are put in their place count for the next process, a new ``ca_file`` for the next client.
+    """
+    changed = ca_file.stat().st_mtime_ns if ca_file is not None else 0
+    places = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    return _shared_context(ca_file, changed, places)
+
+
+@lru_cache(maxsize=8)
+def _shared_context(
+    ca_file: Path | None, changed: int, places: tuple[str | None, str | None]
+) -> ssl.SSLContext:
+    """``changed`` and ``places`` tell files apart that have other authorities."""
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        context.load_verify_locations(cafile=ca_file)
+    return context
 
 
 def openai_headers(key: str) -> Mapping[str, openai.Omit] | None:

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import os
 import socket
 import ssl
 import struct
@@ -898,15 +899,23 @@ def test_openai_needs_a_key_and_a_key_has_no_spaces(server: EmbeddingsServer):
 def test_an_authority_of_the_operator_is_trusted(
     server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch, tmp_path
 ):
+    """It is read for the first client, and again when it has changed."""
     loaded = []
     monkeypatch.setattr(
         ssl.SSLContext, "load_verify_locations",
         lambda self, cafile=None, **rest: loaded.append(cafile),
     )  # fmt: skip
+    path = tmp_path / "ca.pem"
+    for second in (1, 1, 2):
+        path.touch()
+        os.utime(path, (second, second))
+        EmbeddingsApi(options(server, ca_file=path), KEY).close()
 
-    EmbeddingsApi(options(server, ca_file=tmp_path / "ca.pem"), KEY).close()
-
-    assert tmp_path / "ca.pem" in loaded
+    assert loaded.count(path) == 2
+    EmbeddingsApi(options(server), KEY).close()
+    loaded.clear()
+    EmbeddingsApi(options(server), KEY).close()
+    assert loaded == []  # the system's own
 
 
 def test_a_missing_package_is_named_with_its_extra(
