@@ -44,6 +44,19 @@ def test_a_key_is_carried_out_once_within_a_day(api: Api):
     assert api.ask("POST", json=body(), headers=headers).status_code == 409
 
 
+@pytest.mark.covers("R2-16", "R2-17")
+def test_a_repeated_request_tells_of_a_job_that_is_deleted_by_now(api: Api):
+    headers = keyed()
+    first = api.ask("POST", json=body(), headers=headers)
+    job = first.headers["Location"]
+    assert ask(api.app, "DELETE", job).status_code < 300
+
+    again = api.ask("POST", json=body(), headers=headers)
+
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+    assert ask(api.app, "GET", job).status_code == 404
+
+
 @pytest.mark.covers("R2-17")
 @pytest.mark.parametrize("days", [1.01, 365])
 @pytest.mark.parametrize("is_restarted", [False, True])
