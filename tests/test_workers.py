@@ -17,7 +17,7 @@ from tests.site_server import Site, html
 ROOT = Path(__file__).resolve().parents[1]
 _SECONDS = 180
 SHARED = {"REDIS_URL": "redis://localhost:1/0", "REGISTRY_URL": "postgresql://localhost:1/none"}
-#: In place of scrapy: says what it was asked, and ends with the status that stands in its file.
+#: In place of smartcrawl: says what it was asked, and ends with the status that stands in its file.
 STAND_IN = """\
 #!/bin/sh
 echo "$@"
@@ -54,7 +54,7 @@ def stand_in(checkout: Path, *statuses: int | str) -> None:
     """Let workers end with these statuses, or wait."""
     for number, status in enumerate(statuses):
         (checkout / f"status-{number}").write_text(f"{status}\n")
-    program(checkout / ".venv/bin/scrapy", STAND_IN.format(folder=checkout))
+    program(checkout / ".venv/bin/smartcrawl", STAND_IN.format(folder=checkout))
 
 
 def start(checkout: Path, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
@@ -110,7 +110,7 @@ def test_each_worker_gets_the_same_arguments_and_says_who_it_is(checkout: Path):
         f"[{number}] {text}"
         for number in (1, 2, 3)
         for text in (
-            "crawl site -a source=docs -a force=1 -a job=nightly",
+            "crawl --source docs -a force=1 -a job=nightly",
             "REDIS_URL=redis://localhost:1/0",
         )
     )
@@ -129,15 +129,16 @@ def test_all_workers_get_one_job_and_those_of_the_next_start_another(checkout: P
 def jobs_of(done: tuple[int, str, str]) -> list[str]:
     """Return the job that each worker was given."""
     assert done[0] == 0, done
-    return re.findall(r"crawl site -a source=docs -a job=(\S+)$", done[1], re.MULTILINE)
+    return re.findall(r"crawl --source docs --job (\S+)$", done[1], re.MULTILINE)
 
 
-def test_a_job_that_is_given_is_the_only_one(checkout: Path):
+@pytest.mark.parametrize("given", ["-ajob=nightly", "--job=nightly", "--job nightly"])
+def test_a_job_that_is_given_is_the_only_one(checkout: Path, given: str):
     stand_in(checkout, 0)
 
-    _, out, _ = run(checkout, "docs", "1", "-ajob=nightly")
+    _, out, _ = run(checkout, "docs", "1", *given.split())
 
-    assert "crawl site -a source=docs -ajob=nightly\n" in out
+    assert f"crawl --source docs {given}\n" in out
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_a_worker_that_was_killed_is_named(checkout: Path):
 
 
 def test_a_reader_that_leaves_stops_no_worker(checkout: Path):
-    program(checkout / ".venv/bin/scrapy", "#!/bin/sh\nseq 100000\ntouch done\n")
+    program(checkout / ".venv/bin/smartcrawl", "#!/bin/sh\nseq 100000\ntouch done\n")
     process = start(checkout, "docs", "1")
     assert process.stdout is not None
     process.stdout.readline()
