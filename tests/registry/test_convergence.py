@@ -56,12 +56,14 @@ from tests.index.asking import search
 from tests.registry.build import LONG, NOW, Desk, at_once, closing, index_is_sound
 from tests.registry.counted import counts_are_true
 from tests.registry.world import (
+    DOUBTFUL,
     HELD,
     HOST,
     NOTHING,
     WORDS,
     Answer,
     Choices,
+    Effect,
     Model,
     answer_of,
     healed,
@@ -99,10 +101,6 @@ class Connection(SqliteConnection):
         return super().execute(statement, *values).fetchall()
 
 
-_TABLES = (
-    "candidate", "chunk", "content", "event", "evidence", "fingerprint", "host", "links", "pin",
-    "record", "robots", "run", "run_host", "seed", "source", "state", "trust",
-)  # fmt: skip
 _SPARE: list[Connection] = []
 
 
@@ -118,7 +116,11 @@ def empty_registry() -> Connection:
 def put_back(connection: Connection) -> None:
     """Empty a registry and keep it."""
     connection.committed = connection.fuse = None
-    for table in _TABLES:
+    tables = connection.look(
+        "SELECT name FROM sqlite_schema WHERE type = 'table'"
+        " AND name <> 'sequence' AND name NOT LIKE 'chunk_words%'"
+    )
+    for (table,) in tables:
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO chunk_words (chunk_words) VALUES ('delete-all')")
     connection.execute("UPDATE sequence SET value = 0")
@@ -234,7 +236,8 @@ class Crawler:
         self.opening = False
         self.connection = empty_registry()
         self.numbers: dict[int, int] = {}
-        self.effects: dict[int, object] = {}
+        self.effects: dict[int, Effect] = {}
+        self.doubtful: dict[int, Answer] = {}  #: that wait, by the number of their page
         self.watched = watched
         self.now = NOW
         self.state = None
@@ -299,6 +302,17 @@ class Crawler:
         self.opening = False
         extract = pipelines.ExtractPipeline(CRAWLER, run)
         decide = pipelines.DecidePipeline(CRAWLER, run)
+
+        def take(visit: Visit, answer: Answer) -> None:
+            status = visit.http_status
+            decide.process_item(at_once(extract.process_item(visit)))
+            if visit.outcome is Outcome.UNPROCESSABLE:
+                assert visit.http_status == Fault.COLLAPSED, visit.error
+                self.doubtful[visit.page.no] = answer
+            if self.watched:
+                self.judge(visit, answer, status)
+            run.batches.record(visit)
+
         rng = random.Random(process.order)
         width = 1 + process.order % 3
         flying, visits = [], 0
@@ -307,13 +321,7 @@ class Crawler:
             while len(flying) < width and (page := run.next_page(lambda _: True)) is not None:
                 flying.append(page)
             if not flying:
-                if not run.depths.relaxed:
-                    run.batches.submit(self.now)
-                    run.batches.drain()
-                    run.depths.relax()
-                if not run.pending:
-                    run.ending.begin_verify(self.now)
-                if not run.pending:
+                if not self.take_last_steps(run, take):
                     break
                 continue
             if midway:
@@ -327,18 +335,36 @@ class Crawler:
             if page.plan.verify:
                 run.batches.probe(visit)
             else:
-                if self.watched:
-                    no = self.place(page.url)
-                    self.effects[page.no] = self.model.judge(no, answer, visit.http_status)
-                decide.process_item(at_once(extract.process_item(visit)))
-                assert visit.outcome is not Outcome.UNPROCESSABLE, visit.error
-                run.batches.record(visit)
+                take(visit, answer)
             visits += 1
             if visits % process.batch == 0:
                 self.submit(run)
         self.submit(run)
         run.finish("finished", self.now)
         return run
+
+    def take_last_steps(self, run: Run, take: Callable[[Visit, Answer], None]) -> bool:
+        """Take the last steps of a run up to one that finds a page; return whether one did."""
+        for step in run.ending.steps(run.ending.settle_collapsed, run.ending.late_spellings):
+            assert not step(self.now) or run.ending.verifies, "there is one spelling of each page"
+            found = False
+            while (edit := run.collapses.take()) is not None:
+                found = True
+                take(edit, self.doubtful[edit.page.no])
+            if found or run.pending:
+                return True
+        return False
+
+    def judge(self, visit: Visit, answer: Answer, status: int | None) -> None:
+        """Tell the model of a visit that is to be committed."""
+        no, model = self.place(visit.page.url), self.model
+        effect = model.judge(no, answer, status)
+        if visit.outcome is Outcome.UNPROCESSABLE:
+            effect = model.doubt(effect)
+            others = [page.content for other, page in model.pages.items() if other != no]
+            others += [other.answer.content for other in self.effects.values()]
+            assert answer.content in others, f"nobody else has the text of {visit.page.url}"
+        self.effects[visit.page.no] = effect
 
     def submit(self, run: Run) -> None:
         self.batch = run.batches.batch
@@ -523,10 +549,13 @@ class Crawler:
             )
             model.asked_seeds = {self.place(url) for url, pinned in asked if not pinned}
             model.asked_pins = {self.place(url) for url, pinned in asked if pinned}
-        visited = self.connection.look("SELECT no FROM state WHERE visited_run = ?", (run,))
+        visited = self.connection.look(
+            "SELECT no, http_status = ? FROM state WHERE visited_run = ?", (DOUBTFUL, run)
+        )
         model.hand_on(reached)
-        for (no,) in visited:
-            if no in self.effects:
+        for no, is_doubtful in visited:
+            effect = self.effects.get(no)
+            if effect is not None and (effect.said == "doubtful") == bool(is_doubtful):
                 model.commit(self.effects.pop(no))
         model.hand_on(reached)
         before, self.state = self.state, state
@@ -643,6 +672,10 @@ class Crawler:
                         "SELECT no, min(gone_count, ?) FROM state WHERE standing > 0 ORDER BY no",
                         (self.choices.lost_threshold,),
                     ),
+                    self.connection.look(  # a text that waits is taken by a later run
+                        "SELECT no, error_count FROM state WHERE http_status = ? ORDER BY no",
+                        (DOUBTFUL,),
+                    ),
                 )
                 absent = self.connection.look(
                     "SELECT no FROM state WHERE standing > 0 AND seen_run < ?"
@@ -667,7 +700,7 @@ def converges(story: Story) -> None:
         crawler.world = healed(crawler.world, crawler.shut)
         crawler.choices.max_ratio, crawler.choices.min_count = 1.0, 10
         choices = story.choices
-        crawler.rest(choices.lost_threshold + 2 * choices.orphan_threshold + 6)
+        crawler.rest(choices.lost_threshold + 2 * choices.orphan_threshold + 9)
         if not any(page.pinned for page in crawler.model.pages.values()):
             expected = healthy(crawler.world, {0}, crawler.shut)
             held = {crawler.place(url): row[0] for url, row in crawler.held().items()}

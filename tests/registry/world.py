@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import count, product
+from itertools import count
 
 HOST = "http://a.example/"
 OUTSIDE = "http://elsewhere.example/"
@@ -21,7 +21,10 @@ NOTHING, LINKS, HELD = 0, 1, 2  #: what the registry holds of a page
 TEMPORARY = frozenset({302, 303, 307})
 PASSING = frozenset({408, 425, 429, *range(500, 600)})
 SPOKEN = frozenset({200, 304, 301, 302, 303, 307, 308, 404, 410})
+ANSWERING = frozenset({200, 304}) | TEMPORARY  #: what says that an orphan lacks only its links
+SMALL = 3  #: pages with content; a larger site may not lose half of them
 HOPS = 5
+DOUBTFUL = 1214  #: status of a page whose new text waits: other pages got it in the same run
 
 
 def url_of(page: int) -> str:
@@ -107,7 +110,7 @@ class Known:
     gone: int = 0
     seen: int = 0  #: last run that reached it and was allowed to ask
     visited: int = 0
-    said: str = ""  #: ok, noindex, redirect, robots or another, in that run
+    said: str = ""  #: ok, noindex, redirect, robots, doubtful or another, in that run
     status: int | None = None  #: of that answer
     target: int = -1
     moved_to: int | None = None  #: where it redirected to, in the scope of that visit
@@ -245,6 +248,15 @@ class Model:
             )
         return Effect(no, answer, status, said, tuple(t for t in targets if t != no), aside)
 
+    def doubt(self, effect: Effect) -> Effect:
+        """Say what becomes of an answer that waits until the queue of its run is empty.
+
+        Its page keeps what it had. Its old links count when it is withheld at last (``hand_on``).
+        """
+        assert self.pages[effect.page].standing == HELD, f"{effect.page} has no text to keep"
+        assert effect.said == "ok", f"{effect.page} waits with the answer {effect.said}"
+        return replace(effect, status=DOUBTFUL, said="doubtful", targets=(), aside=False)
+
     def leads_to_indexed(self, named: int, origin: int) -> bool:
         """Whether what a page names leads to one that is held and not lost."""
         leads = {}
@@ -261,10 +273,14 @@ class Model:
     def commit(self, effect: Effect) -> None:
         """A visit is in the registry."""
         page, answer = self.pages[effect.page], effect.answer
-        assert page.visited != self.run, f"{effect.page} was visited twice in run {self.run}"
         self.history.append(f"run {self.run}: {effect.page} {effect.status} {answer!r}")
+        if page.visited == self.run:  # the answer that waited is taken as an edit
+            assert page.said == "doubtful", f"{effect.page} was visited twice in run {self.run}"
+            assert effect.said != "doubtful", f"{effect.page} waits for ever in run {self.run}"
+            self.visits -= 1
+            self.silent -= 1
         self.visits += 1
-        self.silent += effect.said in ("silent", "loop") or (
+        self.silent += effect.said in ("silent", "loop", "doubtful") or (
             effect.said == "passing" and (effect.status == 429 or effect.status >= 500)
         )
         page.visited, page.said = self.run, effect.said
@@ -273,7 +289,7 @@ class Model:
         if effect.status is not None:
             page.status = effect.status
         page.target = answer.target if effect.said == "redirect" else -1
-        if effect.said not in ("silent", "robots", "passing"):
+        if effect.said not in ("silent", "robots", "passing", "doubtful"):
             page.moved_to = page.target if self.in_scope(page.target) else None
         self.reach(effect.targets)
         held = page.standing == HELD
@@ -332,7 +348,7 @@ class Model:
 
     def _spoke(self, no: int) -> bool:
         page = self.pages[no]
-        return page.visited == self.run and page.said not in ("silent", "loop")
+        return page.visited == self.run and page.said not in ("silent", "loop", "doubtful")
 
     def _seed_answered(self, no: int | None) -> bool:
         for _ in range(HOPS + 1):
@@ -424,6 +440,12 @@ class Model:
             elif passed and self._answered(passed[-1]) and walled.isdisjoint((no, *passed)):
                 moved.append(no)
                 page.lost = page.gone = 0
+            elif self._is_missing(no, passed, moves):
+                if page.standing:
+                    page.lost += held
+                    page.gone += 1
+                    page.status = self.pages[passed[-1]].status
+                    away.add(no)
             elif page.status in TEMPORARY:
                 page.lost += held
             elif page.standing and self._left(no, passed, moves, temporary):
@@ -453,14 +475,21 @@ class Model:
     def _left(
         self, no: int, passed: list[int], moves: dict[int, Known], temporary: set[int]
     ) -> bool:
-        """Whether permanent redirects alone lead out of the source, or to what is not there."""
+        """Whether permanent redirects alone lead out of the source, or to what is excluded."""
         way = (no, *passed)
         if not temporary.isdisjoint(way) or any(hop not in moves for hop in way[:-1]):
             return False
         end = self.pages[way[-1]]
         if way[-1] in moves:
             return not self.in_scope(end.target)
-        return end.visited == self.run and end.said in ("missing", "robots")
+        return end.visited == self.run and end.said == "robots"
+
+    def _is_missing(self, no: int, passed: list[int], moves: dict[int, Known]) -> bool:
+        """Whether redirects of any kind lead to what answered 404 or 410."""
+        if not passed or any(hop not in moves for hop in (no, *passed[:-1])):
+            return False
+        end = self.pages[passed[-1]]
+        return passed[-1] not in moves and end.visited == self.run and end.said == "missing"
 
     def _way(self, no: int, leads: dict[int, int]) -> list[int]:
         """Where the steps from a page lead, in a circle, too."""
@@ -499,22 +528,33 @@ class Model:
         waiting = [
             run for no, (rule, run) in self.withheld.items() if self.proposed.get(no) == rule
         ]
-        end = min(waiting, default=self.run + 1)  # what came since does not release it
-        # All records, then those with content; of every run, then of those before.
-        for least, last in product((LINKS, HELD), (self.run + 1, end)):
-            before = {
+        orphans = {no for no, rule in self.proposed.items() if rule == "orphan"}
+        # All addresses, then those from before: what came since does not release the others.
+        ends = {self.run + 1, *(self.pages[no].seen + 1 for no in orphans)}
+        ends |= {min(waiting)} if waiting else set()
+        for end in ends:
+            known = {
                 no
-                for no, p in self.pages.items()
-                if p.standing >= least and p.met < last and not came_now(no)
+                for no, page in self.pages.items()
+                if page.standing and page.met < end and not came_now(no)
             }
-            pages, removals = len(before), len(before & self.proposed.keys())
-            half = least == HELD and pages > 3 and removals >= pages / 2
-            if (
-                half
-                or (removals > 1 and removals >= pages)
-                or (removals > choices.min_count and removals > choices.max_ratio * pages)
+            content = {no for no in known if self.pages[no].standing == HELD}
+            answering = {no for no in content & orphans if self.probes.get(no) in ANSWERING}
+            going = known & self.proposed.keys()
+            answers = len(content) > 1 and 2 * len(answering) >= len(content)
+            half = len(content) > SMALL and 2 * len(content & going) >= len(content)
+            if going and (
+                answers or half or self._loses_too_many(content) or self._loses_too_many(known)
             ):
                 self.proposed = {}
+                return
+
+    def _loses_too_many(self, pages: set[int]) -> bool:
+        """Whether a sweep takes all of two or more pages, or more than both limits allow."""
+        removals, choices = len(pages & self.proposed.keys()), self.choices
+        return (removals > 1 and removals >= len(pages)) or (
+            removals > choices.min_count and removals > choices.max_ratio * len(pages)
+        )
 
     def remove(self, no: int) -> None:
         """The sweep removed a page."""
