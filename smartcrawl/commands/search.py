@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from rich.markup import escape
 
-from smartcrawl.index.images import ImageDocument, images_to_index
+from smartcrawl.index.images import ImageDocument, images_of_hits
 from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
@@ -80,7 +80,11 @@ class Command(RegistryCommand):
             help="show up to three parts of each page, with the headings above them",
         )
         parser.add_argument(
-            "--nest-images", action="store_true", help="show the images of each page below it"
+            "--images",
+            "--nest-images",
+            dest="images",
+            action="store_true",
+            help="show the images of each page below it, first those with words of the query",
         )
 
     def work(
@@ -109,7 +113,10 @@ class Command(RegistryCommand):
         if found.meant:
             shown = " Its pages are shown." if hits else ""
             print(f"did you mean {escaped_text(found.meant)!r}?{shown}", file=sys.stderr)
-        images = images_to_index(connection, (hit.no for hit in hits)) if opts.nest_images else {}
+        images = {}
+        if opts.images:
+            asked = found.meant or query
+            images = images_of_hits(connection, (hit.no for hit in hits), asked)
         if opts.format == "json":
             print_json([search_hit_as_data(hit, images.get(hit.no)) for hit in hits])
             return
@@ -184,9 +191,10 @@ def _show_chunks(output: Output, chunks: Sequence[HitChunk]) -> None:
 
 
 def _show_images(output: Output, images: list[ImageDocument]) -> None:
-    for image in images[:_SHOWN]:
-        alt = f"  {_safe(image.alt)}" if image.alt else ""
-        output.line(f"   [cyan]{_safe(image.src)}[/]{alt}")
+    for image in sorted(images, key=lambda image: not image.matched)[:_SHOWN]:
+        words = image.alt or image.title or (image.context if image.matched else "")
+        shown = f"[bold yellow]{_safe(words)}[/]" if image.matched else _safe(words)
+        output.line(f"   [cyan]{_safe(image.src)}[/]{f'  {shown}' if words else ''}")
     if len(images) > _SHOWN:
         more = len(images) - _SHOWN
         output.line(f"   and {more} more image{'' if more == 1 else 's'}")

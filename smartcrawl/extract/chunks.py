@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,11 +14,13 @@ from smartcrawl.model.documents import (
     CHUNK_TYPES,
     DEFAULT_CHUNK_SIZE,
     LIST,
+    PICTURE,
     TABLE,
     Block,
     Chunk,
     ChunkSize,
     Document,
+    Image,
     Section,
 )
 
@@ -32,6 +34,7 @@ _LEAST: Final = 3  #: one part in so many of a chunk is filled, at least, before
 _LINE: Final = re.compile(r"\S.*")
 _SENTENCE: Final = re.compile(r"\S(?:.*?[.!?。](?=\s)|.*)", re.DOTALL)
 _PART: Final = 15_000  #: characters given to the splitter at once
+_PICTURES: Final = 100_000  #: characters about the pictures of one chunk
 
 
 def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) -> list[Chunk]:
@@ -44,8 +47,15 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
     at lines. Each part of a table begins with the rows that name the columns, if any. A heading
     without text is a chunk of its own, so that it can be found.
 
-    Source: R1-07, R1-13, G-05.
+    What a page says of a picture is with the chunk in which the picture stands. Pictures around the
+    text, such as a logo, do not count, unless the page has no text at all.
+
+    Source: R1-07, R1-13, G-05, R0-61.
     """
+    if not document.sections:
+        lines = [line for image in document.images for line in (image.alt, *_more_of(image))]
+        return [Chunk((), "", pictures=words)] if (words := _joined(lines)) else []
+    images = {image.src: image for image in document.images}
     found: list[Chunk] = []
     above: list[tuple[int, str]] = []
     for section in document.sections:
@@ -55,15 +65,55 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
             above.append((section.level, section.heading))
         path = tuple(name for _, name in above)
         text, level = section.text, section.level
+        pictures = _pictures(section, images) if images else []
         if len(text) <= size.most:
-            found.append(Chunk(path, text, level, _types(section, 0, len(text))))
+            types = _types(section, 0, len(text))
+            found.append(Chunk(path, text, level, types, 0, _joined(line for _, line in pictures)))
             continue
-        pieces = _packed(list(_pieces(section, size)), size)
-        for piece in _overlapping(text, pieces, size):
+        pieces = list(_overlapping(text, _packed(list(_pieces(section, size)), size), size))
+        for piece, said in zip(pieces, _of_pieces(pictures, pieces), strict=True):
             types = _types(section, piece.start, piece.end)
             own = text[piece.start : piece.end]
-            found.append(Chunk(path, piece.before + own, level, types, len(piece.before)))
+            repeated = len(piece.before)
+            found.append(Chunk(path, piece.before + own, level, types, repeated, _joined(said)))
     return found
+
+
+def _pictures(section: Section, images: Mapping[str, Image]) -> list[tuple[int, str]]:
+    """Return what is said of the pictures of a section, each with its place in the text.
+
+    What the section itself says is left out: its caption, or the heading above it.
+    """
+    found: list[tuple[int, str]] = []
+    said = ""
+    for at, span in (
+        *((0, span) for span in section.head if span.kind == PICTURE),
+        *((span.start, span) for span in section.spans if span.kind == PICTURE),
+    ):
+        found.append((at, span.text))
+        if (image := images.get(span.target)) is None:
+            continue
+        said = said or " ".join(f"{section.heading} {section.text}".split())
+        found += ((at, line) for line in _more_of(image) if line not in said)
+    return found
+
+
+def _more_of(image: Image) -> tuple[str, ...]:
+    return image.title, image.context
+
+
+def _of_pieces(pictures: Iterable[tuple[int, str]], pieces: Sequence[_Piece]) -> list[list[str]]:
+    """Return the lines about pictures of each piece: the last one that begins before a picture."""
+    starts = [piece.start for piece in pieces]
+    found: list[list[str]] = [[] for _ in pieces]
+    for at, line in pictures:
+        found[max(bisect_right(starts, at) - 1, 0)].append(line)
+    return found
+
+
+def _joined(lines: Iterable[str]) -> str:
+    """Return different lines as one text."""
+    return "\n".join(dict.fromkeys(filter(None, lines)))[:_PICTURES]
 
 
 class _Piece(NamedTuple):

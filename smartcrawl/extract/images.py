@@ -172,7 +172,8 @@ class ParsedImages:
                         break
                 done = max(done, found.heading + 1)
                 context = near
-            images[src] = Image(src, found.alt, found.width, found.height, context)
+            title = found.title if found.caption else ""
+            images[src] = Image(src, found.alt, found.width, found.height, context, title)
         return images
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import can_ada
 
+from smartcrawl.index.queries import Term, index_stems, parsed_search_query
+from smartcrawl.model.documents import PICTURE, Image, Section
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import join_url, url_digest, url_digest_text, url_item_id
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_images
+from smartcrawl.registry.pack import (
+    numbers_for_sql,
+    unpack_stored_document,
+    unpack_stored_images,
+)
 
 _PAGES = """
 SELECT r.no, r.id, r.url, coalesce(r.identity, r.url), c.document
@@ -33,10 +39,12 @@ class ImageDocument:
     width: int | None  #: CSS pixels
     height: int | None  #: CSS pixels
     context: str
+    title: str = ""  #: its title, where the context is another text
+    matched: bool | None = None  #: whether it has words of a query; None: there is none
 
     def as_json(self) -> dict[str, object]:
         """Return it under the names of the JSON output."""
-        return {
+        found: dict[str, object] = {
             "id": self.id,
             "parentPageId": self.parent_page_id,
             "parentPageUrl": self.parent_page_url,
@@ -47,6 +55,7 @@ class ImageDocument:
             "height": self.height,
             "context": self.context,
         }
+        return found if self.matched is None else found | {"matched": self.matched}
 
 
 def images_to_index(
@@ -63,18 +72,74 @@ def images_to_index(
     found: dict[int, list[ImageDocument]] = {number: [] for number in records}
     row: Any
     for row in connection.execute(_PAGES, (numbers_for_sql(found),)):
-        found[row[0]] = _children(*row[1:])
+        no, key, url, identity, packed = row
+        images = unpack_stored_images(packed)
+        found[no] = [child for child, _ in _children(key, url, identity, images)]
     return found
 
 
-def _children(page: bytes, url: str, identity: str, document: bytes) -> list[ImageDocument]:
+def images_of_hits(
+    connection: Connection, records: Iterable[int], query: str
+) -> dict[int, list[ImageDocument]]:
+    """Return the images of found pages in document order, and which have words of the query.
+
+    The words of an image are its alternative text, its title, its caption, and the line of the text
+    in which it stands.
+
+    Source: R0-61.
+    """
+    terms = parsed_search_query(query).terms
+    found: dict[int, list[ImageDocument]] = {number: [] for number in records}
+    row: Any
+    for row in connection.execute(_PAGES, (numbers_for_sql(found),)):
+        no, key, url, identity, packed = row
+        document = unpack_stored_document(packed)
+        lines = dict(_lines_of_pictures(document.sections))
+        found[no] = [
+            replace(child, matched=_has_any(terms, (*_words(image), lines.get(image.src, ""))))
+            for child, image in _children(key, url, identity, document.images)
+        ]
+    return found
+
+
+def _lines_of_pictures(sections: Iterable[Section]) -> Iterator[tuple[str, str]]:
+    """Yield the address of each picture in the text, and the line in which it stands."""
+    for section in sections:
+        text = section.text
+        yield from ((span.target, section.heading) for span in section.head if span.kind == PICTURE)
+        for span in section.spans:
+            if span.kind == PICTURE:
+                start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.start)
+                yield span.target, text[start : end if end >= 0 else len(text)]
+
+
+def _words(image: Image) -> tuple[str, ...]:
+    return image.alt, image.title, image.context
+
+
+def _has_any(terms: Sequence[Term], texts: Iterable[str]) -> bool:
+    """Whether any of some texts has any of some terms."""
+    stems = [index_stems(text) for text in texts if text]
+    return any(_has(of_text, term.stems) for of_text in stems for term in terms)
+
+
+def _has(stems: Sequence[str], joined: tuple[str, ...]) -> bool:
+    size = len(joined)
+    return any(tuple(stems[at : at + size]) == joined for at in range(len(stems) - size + 1))
+
+
+def _children(
+    page: bytes, url: str, identity: str, images: Iterable[Image]
+) -> list[tuple[ImageDocument, Image]]:
     parent, base = url_item_id(url_item_kind(identity), page), can_ada.parse(url)
-    children: dict[str, ImageDocument] = {}
-    for image in unpack_stored_images(document):
+    children: dict[str, tuple[ImageDocument, Image]] = {}
+    for image in images:
         src = join_url(base, image.src)
         if src is not None and src not in children:
             name = "image_" + url_digest_text(url_digest(f"{identity}\n{src}"))
-            children[src] = ImageDocument(
-                name, parent, url, url, src, image.alt, image.width, image.height, image.context
+            size = image.width, image.height
+            child = ImageDocument(
+                name, parent, url, url, src, image.alt, *size, image.context, image.title
             )
+            children[src] = child, image
     return list(children.values())

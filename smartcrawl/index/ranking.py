@@ -50,6 +50,12 @@ class RankedPart(NamedTuple):
     headings: str
     text: str
     number: int = 0  #: its place in its page, from 0
+    pictures: str = ""  #: what is said of its pictures
+
+    @property
+    def searched(self) -> str:
+        """Its text, and what is said of its pictures."""
+        return f"{self.text}\n{self.pictures}" if self.pictures else self.text
 
 
 class ProposedPage(NamedTuple):
@@ -206,7 +212,8 @@ class _Finder:
     def rated(self, page: ProposedPage) -> Ranked:
         """Rate a page by its best part and as a whole."""
         title = self._stems(page.title)
-        texts = [self._stems(part.text) if self._may_have(part.text) else [] for part in page.parts]
+        parts = [part.searched for part in page.parts]
+        texts = [self._stems(text) if self._may_have(text) else [] for text in parts]
         in_title, in_url = self.counts(title), self.counts(self._stems(_url_words(page.url)))
         in_lead = self.counts(_lead(texts))
         length = sum(len(part.text) for part in page.parts) // _LETTERS
@@ -241,9 +248,9 @@ class _Finder:
             rated = [(_PART * words, first)]
         best = sorted(rated, key=itemgetter(0), reverse=True)[:MOST_SHOWN]
         score = whole + (best[0][0] if best else 0.0)
-        parts = [part for _, part in best]
+        shown = [part for _, part in best]
         found_terms = len(covered | page.matched)
-        return Ranked(page, score, next(iter(parts), None), found_terms, parts[1:], densest)
+        return Ranked(page, score, next(iter(shown), None), found_terms, shown[1:], densest)
 
     def _of_part(
         self,

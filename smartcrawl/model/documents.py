@@ -48,7 +48,8 @@ class Image(NamedTuple):
 
     ``src`` is as written, without fragment, so that equal bodies have equal hashes; it is absolute
     on a page with ``<base href>``. Width and height are CSS pixels, from its attributes.
-    ``context`` is its caption, title or heading, at most 300 characters.
+    ``context`` is its caption, title or heading, at most 300 characters. Beside a caption
+    ``title`` is its title: searched, and not part of any hash.
     """
 
     src: str
@@ -56,6 +57,7 @@ class Image(NamedTuple):
     width: int | None = None
     height: int | None = None
     context: str = ""
+    title: str = ""
 
 
 class Block(NamedTuple):
@@ -129,6 +131,7 @@ class Chunk(NamedTuple):
     level: int = 0  #: of its section
     types: tuple[str, ...] = ("text",)
     repeated: int = 0
+    pictures: str = ""  #: what is said of its pictures, a line each: searched, not embedded
 
     def digest(self, title: str) -> bytes:
         """Return a digest (16 bytes) of what is embedded: title of the page, headings, text."""

@@ -395,7 +395,7 @@ def exported_page_row(page: ExportedPage) -> dict[str, Any]:
 def exported_chunks(page: ExportedPage, size: ChunkSize) -> Iterator[dict[str, Any]]:
     """Yield the chunks of a page as objects of JSON lines, as the view ``documents`` has them."""
     document = page.document
-    for number, chunk in enumerate(document_chunks(document, size)):
+    for number, chunk in enumerate(document_chunks(document, size) if document.sections else ()):
         yield {
             "id": page.id,
             "source": page.source,

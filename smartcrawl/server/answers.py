@@ -182,6 +182,7 @@ class Image(Answer):
     width: int | None
     height: int | None
     context: str = Field(description="Text around it")
+    matched: bool = Field(description="Whether it has words of the query")
 
 
 class FoundChunk(Answer):

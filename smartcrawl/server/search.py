@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi import Query as InQuery
 from pydantic import Field, field_validator
 
-from smartcrawl.index.images import images_to_index
+from smartcrawl.index.images import images_of_hits
 from smartcrawl.index.query_vectors import (
     QuestionVectors,
     SearchMode,
@@ -117,7 +117,8 @@ def api_search(
         raise api_invalid_input("q", str(error)) from error
     images = {}
     if query.nest_images == "true":
-        images = images_to_index(connection, (hit.no for hit in found.hits))
+        asked = found.meant or query.q
+        images = images_of_hits(connection, (hit.no for hit in found.hits), asked)
     return {
         "hits": [search_hit_as_data(hit, images.get(hit.no)) for hit in found.hits],
         "meant": found.meant or None,

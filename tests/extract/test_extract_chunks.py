@@ -346,3 +346,67 @@ def test_a_chunk_of_text_is_filled_by_a_third_at_least():
     sizes = [len(chunk.text) for chunk in chunks_of(text, size=ChunkSize(600))]
     assert min(sizes[:-1]) >= 200
     assert max(sizes) <= 600
+
+
+# Pictures
+
+
+def pictures_of(body: str, **size: int) -> list[tuple[str, str]]:
+    """The text of each chunk of a page, and what is said of its pictures."""
+    markup = f"<title>T</title><main>{body}</main>".encode()
+    document = parse_html(markup, content_type="text/html", url="http://a.example/")
+    return [(c.text, c.pictures) for c in document_chunks(document, ChunkSize(**size))]
+
+
+@pytest.mark.covers("R0-61")
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("<p>Text</p><img src=a.png alt='A xylophone'>", [("Text", "A xylophone")]),
+        ("<p>Text</p><img src=a.png alt=A title='Of oak'>", [("Text", "A\nOf oak")]),
+        (
+            "<figure><img src=a.png alt=A title=B><figcaption>Of oak</figcaption></figure>",
+            [("Of oak", "A\nB")],
+        ),
+        ("<h1>Harps</h1><p>Text</p><img src=a.png alt=A>", [("Text", "A")]),
+        ("<p>Text</p><img src=a.png alt=A><img src=b.png alt=A>", [("Text", "A")]),
+        ("<p>Text</p><img src=a.png alt='' title=T><img src=d.png>", [("Text", "")]),
+        ("<p>One</p><img src=a.png alt=A><h2>Two</h2><img src=b.png alt=B><p>Two.</p>",
+         [("One", "A"), ("Two.", "B")]),
+        ("<p>One</p><h2>Two <img src=a.png alt=A></h2><p>Two.</p>", [("One", ""), ("Two.", "A")]),
+        ("<p>Text</p><nav><img src=logo.png alt=Logo></nav>", [("Text", "")]),
+        ("<img src=a.png alt=A><img src=b.png alt=B title=C>", [("", "A\nB\nC")]),
+        ("<img src=a.png>", []),
+    ],
+    ids=[
+        "alt", "title", "caption-is-text", "heading-is-known", "once", "decoration", "sections",
+        "heading", "around-the-text", "no-text", "no-words",
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_picture_is_with_its_chunk(body: str, found: list[tuple[str, str]]):
+    assert pictures_of(body) == found
+
+
+def test_a_picture_is_with_the_part_of_a_long_text_in_which_it_stands():
+    line = "<p>A line of a long text that goes on and on.</p>"
+    body = f"<img src=a.png alt=First>{line * 20}<img src=b.png alt=Last>"
+
+    (_, first), *between, (_, last) = pictures_of(body, most=200)
+
+    assert (first, last) == ("First", "Last")
+    assert between
+    assert not any(said for _, said in between)
+
+
+def test_pictures_change_no_digest():
+    plain, pictured = Chunk((), "text"), Chunk((), "text", pictures="A xylophone")
+
+    assert plain.digest("T") == pictured.digest("T")
+
+
+def test_the_words_about_pictures_of_one_chunk_are_bounded():
+    body = "<p>x</p>" + "".join(f"<img src={n}.png alt='{n:04}{'a' * 996}'>" for n in range(200))
+
+    ((_, said),) = pictures_of(body)
+
+    assert len(said) == 100_000

@@ -25,6 +25,11 @@ class Search(NamedTuple):
     limit: int = 10
 
 
+def pictured(text: str, pictures: str) -> tuple[Chunk, ...]:
+    """A chunk with pictures."""
+    return (Chunk((), text, pictures=pictures),)
+
+
 def plain(*texts: str) -> tuple[Chunk, ...]:
     return tuple(Chunk((), text) for text in texts)
 
@@ -63,6 +68,9 @@ PAGES = [
     Held("same/de", plain("polyglot in the first"), language="de"),
     Held("same/en", plain("polyglot in the second"), language="en"),
     Held("untitled", (), "Lonely heading"),
+    Held("music", pictured("instruments of the hall", "A xylophone of oak\nMallets"), "Hall"),
+    Held("gallery", pictured("", "Two xylophones"), "Rooms"),
+    Held("band", plain("a xylophone, a xylophone and a gong"), "Xylophone"),
     Held("shop", plain("red apples are sold here"), "Apples", source="shop"),
     Held("the", plain("To be or not to be, who said that")),
     Held("dash", plain("a state-of-the-art device")),
@@ -141,6 +149,10 @@ SEARCHES = [
     Search("unsure-language", "tongue", ("nothing",)),
     Search("equal-pages-by-length-and-letters", "twins", ("same/a", "same/b", "same/aaa")),
     Search("a-page-without-text-by-its-title", "lonely", ("untitled",)),
+    Search("pictures-are-found", "xylophone", ("band", "gallery", "music")),
+    Search("a-phrase-of-a-picture", '"xylophone of oak"', ("music",)),
+    Search("a-picture-that-is-left-out", "xylophone -oak", ("band", "gallery")),
+    Search("a-word-of-a-picture-misspelt", "malets", ("music",)),
     Search("all-sources", "apples", ("shop",)),
     Search("one-source", "red", ("shop",), sources=("shop",)),
     Search("several-sources", "apples", ("shop",), sources=("docs", "shop")),

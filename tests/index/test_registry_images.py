@@ -9,7 +9,7 @@ from backports import zstd
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
-from smartcrawl.index.images import ImageDocument, images_to_index
+from smartcrawl.index.images import ImageDocument, images_of_hits, images_to_index
 from smartcrawl.model.documents import Document, Image, Section
 from smartcrawl.model.urls import url_digest, url_digest_text
 from smartcrawl.registry.pack import (
@@ -82,7 +82,7 @@ def test_its_keys_are_documented_in_their_order_and_no_other(desk: Desk):
     text = (ROOT / "docs" / "cli.md").read_text("utf-8")
     section = text.partition("### Images of a page\n")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    image = images_to_index(desk.connection, [number])[number][0]
+    image = images_of_hits(desk.connection, [number], "lamp")[number][0]
 
     told = image.as_json()
 

@@ -216,3 +216,19 @@ def test_queries_of_no_word_and_of_thousands_are_answered(
     ask: Ask = request.getfixturevalue(sink)
 
     assert [hit.url.removeprefix(BASE) for hit in ask(query)] == found
+
+
+@SINKS
+@pytest.mark.covers("R0-61")
+def test_a_snippet_shows_the_words_of_a_picture_where_the_text_has_none(
+    request: pytest.FixtureRequest, sink: str
+):
+    ask: Ask = request.getfixturevalue(sink)
+
+    shown = {hit.url.removeprefix(BASE): hit.snippet for hit in ask("xylophone")}
+
+    assert shown["music"].startswith("A [xylophone] of oak")
+    assert shown["gallery"] == "Two [xylophones]"
+    assert shown["band"] == "a [xylophone], a [xylophone] and a gong"
+    (hit,) = ask("instruments oak")
+    assert hit.snippet == "[instruments] of the hall"

@@ -2,6 +2,8 @@
 
 import pytest
 
+from smartcrawl.extract.chunks import document_chunks
+from smartcrawl.model.documents import Chunk, ChunkSize, Document
 from tests.crawls.commands import Crawl, Record
 from tests.site_server import Page, Site, html
 
@@ -16,6 +18,10 @@ def page(*images: str, title: str = "Whales", head: str = "") -> str:
 def figure(src: str, alt: str = "", caption: str = "") -> str:
     image = f'<img src="{src}" alt="{alt}" width="640" height="480">'
     return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
+
+
+def chunks_without_pictures(document: Document, size: ChunkSize) -> list[Chunk]:
+    return [chunk._replace(pictures="") for chunk in document_chunks(document, size)]
 
 
 def hits(crawl: Crawl, query: str = "whales") -> dict[str, list[Record]]:
@@ -120,3 +126,53 @@ def test_the_images_of_clones_belong_to_the_page_that_is_shown(site: Site, crawl
     assert one["parentPageId"] == crawl.pages()["/one"]["id"]
     assert two["parentPageId"] == crawl.pages()["/two/x"]["id"]
     assert (one["src"], two["src"]) == (site.url("/a.jpg"), site.url("/two/a.jpg"))
+
+
+@pytest.mark.covers("R0-61")
+def test_a_page_is_found_by_what_it_says_of_a_picture(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/hall", text="a hall").replace(
+        "<main>", "<nav><img src=logo.png alt='Marimba House'></nav><main>"
+    )
+    site.pages["/hall"] = page(
+        '<p>A room <img src="harp.png" alt="A harp"></p>',
+        '<p>Beside it: mallets <img src="x.png" alt="A xylophone" title="Of oak"></p>', title="Hall"
+    )  # fmt: skip
+    crawl(site.url("/"))
+
+    (hit,) = crawl.search("xylophone", "--images")
+
+    assert hit["url"] == site.url("/hall")
+    assert "A <em>xylophone</em>" in hit["snippet"]
+    assert {image["src"].rpartition("/")[2]: image["matched"] for image in hit["images"]} == {
+        "harp.png": False, "x.png": True
+    }  # fmt: skip
+    assert crawl.hits("oak") == crawl.hits("mallets") == ["/hall"]
+    assert crawl.hits("marimba") == []
+    for query in ("oak", "mallet"):
+        (hit,) = crawl.search(query, "--images")
+        assert [image["matched"] for image in hit["images"]] == [False, True]
+    shown = crawl.run("search", "--images", "xylophone").out.split()
+    assert shown.index(site.url("/x.png")) < shown.index(site.url("/harp.png"))
+
+
+@pytest.mark.covers("R0-61")
+def test_pages_read_before_get_the_words_of_their_pictures_out_of_stored_bodies(
+    site: Site, crawl: Crawl, monkeypatch: pytest.MonkeyPatch
+):
+    site.pages["/"] = page('<img src="x.png" alt="A xylophone">')
+    with monkeypatch.context() as former:
+        former.setattr("smartcrawl.run.reading.document_chunks", chunks_without_pictures)
+        crawl(site.url("/"))
+    before = crawl.pages()["/"]
+    assert crawl.hits("xylophone") == []
+    site.clear()
+
+    monkeypatch.setattr("smartcrawl.sources.base.EXTRACTION_VERSION", 10_000)
+    crawl.run("due")
+
+    assert crawl.hits("xylophone") == ["/"]
+    assert [r.path for r in site.log] == []
+    after = crawl.pages()["/"]
+    assert [after[key] for key in ("lastChanged", "textHash")] == [
+        before[key] for key in ("lastChanged", "textHash")
+    ]

@@ -121,7 +121,7 @@ def _declared(name: str) -> dict[str, Any]:
 #: Version of the fields. It rises with each change that an older index cannot take.
 MAPPING_VERSION: Final = 2
 #: Fields of a chunk that are searched, with their weights, as in the embedded index.
-WEIGHTS: Final[Mapping[str, int]] = {"title": 8, "headings": 4, "text": 1}
+WEIGHTS: Final[Mapping[str, int]] = {"title": 8, "headings": 4, "text": 1, "pictures": 1}
 _NESTED_LIMIT: Final = 50_000  #: chunks and images of one page; Elasticsearch's own is 10,000
 _LONGEST: Final = 8_191  #: characters of a keyword; a longer one is stored, but not found
 _PRIORITY: Final = 500  #: priority among templates that match the same names
@@ -372,6 +372,7 @@ class PageDocument:
                 f"headings{ending}": chunk.path,
                 f"text{ending}": chunk.text,
             }
+            | ({f"pictures{ending}": chunk.pictures} if chunk.pictures else {})
             | self._vector(digest)
             for position, (chunk, digest) in enumerate(zip(some, digests, strict=True))
         ]

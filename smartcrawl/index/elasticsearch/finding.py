@@ -232,6 +232,7 @@ def indexed_page_of_hit(hit: Mapping[str, Any], places: Mapping[int, int]) -> Pr
             chunk.get(f"headings{ending}", ""),
             chunk.get(f"text{ending}", ""),
             chunk.get("position", 0),
+            chunk.get(f"pictures{ending}", ""),
         )
         for chunk in page.get("chunks", ())
     ]
@@ -243,8 +244,12 @@ def near_index_words_request(
     forms: Sequence[str], held: Sequence[str], sources: Sequence[str], readable: Readable = None
 ) -> dict[str, Any]:
     """Return the request for pages of some sources that have any of some words."""
-    text = " ".join(forms[: MOST_CLAUSES // len(held)])
-    queries = [{"match": {f"chunks.text{ending}": text}} for ending in held]
+    text = " ".join(forms[: MOST_CLAUSES // (2 * len(held))])
+    queries = [
+        {"match": {f"chunks.{name}{ending}": text}}
+        for ending in held
+        for name in ("text", "pictures")
+    ]
     nested = {"path": "chunks", "query": {"bool": {"should": queries}}, "score_mode": "none"}
     filters = [_of_sources(names) for names in (sources or None, readable) if names is not None]
     found = {"bool": {"must": [{"nested": nested}], "filter": filters}}
@@ -316,6 +321,7 @@ def chunk_highlight(held: Sequence[str], tags: Tags) -> dict[str, Any]:
             "fragment_size": _SNIPPET,
             "no_match_size": _SNIPPET,
         }
+        fields[f"chunks.pictures{ending}"] = {"number_of_fragments": 1, "fragment_size": _SNIPPET}
     return {"pre_tags": [tags[0]], "post_tags": [tags[1]], "fields": fields}
 
 
@@ -365,8 +371,13 @@ def _hit_chunk(
     stored, marked = chunk["_source"], chunk.get("highlight", {})
     path, text = stored.get(f"headings{ending}", ""), stored.get(f"text{ending}", "")
     headings = marked.get(f"chunks.headings{ending}", [path])[0]
+    pictures = stored.get(f"pictures{ending}", "")
     fragment = marked.get(f"chunks.text{ending}", [""])[0]
-    highlight = _marked(_cut(fragment, text, tags), tags, marks)
+    of_pictures = marked.get(f"chunks.pictures{ending}", [""])[0]
+    if of_pictures and tags[0] not in fragment:
+        highlight = _marked(_cut(of_pictures, pictures, tags), tags, marks)
+    else:
+        highlight = _marked(_cut(fragment, text, tags), tags, marks)
     return _marked(headings, tags, marks), HitChunk(
         stored.get("position", 0), path, highlight, text
     )

@@ -199,8 +199,8 @@ _PAGES: Final = {
     + "ORDER BY k.content, n.distance, k.no) AS best ORDER BY 2, 1 LIMIT :pool",
 }
 _CHUNKS = """
-SELECT content, no, headings, text, position FROM (
-    SELECT k.content, k.no, k.headings, k.text, k.position,
+SELECT content, no, headings, text, position, pictures FROM (
+    SELECT k.content, k.no, k.headings, k.text, k.position, k.pictures,
            row_number() OVER (PARTITION BY k.content ORDER BY {distance}, k.position) AS place
       FROM chunk k JOIN {table} v ON v.hash = k.hash
      WHERE k.content IN carray(:contents) AND v.embedder = :embedder AND v.vector IS NOT NULL
@@ -357,7 +357,7 @@ def _parts_of_hit(one: Ranked, nearest: Sequence[RankedPart]) -> list[RankedPart
 
 _MOST_FAR: Final = 20  #: chunks of one page beyond those that are always looked at
 _PARTS = """
-SELECT content, no, headings, text, position FROM chunk
+SELECT content, no, headings, text, position, pictures FROM chunk
  WHERE content IN carray(:contents) AND position < :most ORDER BY content, position
 """
 #: Chunks with a word. The sign keeps SQLite from asking FTS5 about each chunk of the pages.
@@ -365,7 +365,9 @@ _FAR = """
 SELECT {place} AS place, k.content AS content, k.position AS position, k.no AS no FROM {match}
    AND +k.content IN carray(:contents) AND k.position >= :most
 """
-_SOME = "SELECT content, no, headings, text, position FROM chunk WHERE no IN carray(:chunks)"
+_SOME = """
+SELECT content, no, headings, text, position, pictures FROM chunk WHERE no IN carray(:chunks)
+"""
 
 Counts = Callable[[Sequence[Term]], Sequence[int]]
 _Parts = dict[int, list[RankedPart]]
@@ -440,10 +442,10 @@ def _best_chunks(chunks: _Chunks, weights: Sequence[float]) -> list[int]:
     return sorted(chunks, key=order)[:_MOST_FAR]
 
 
-def _parts(rows: Sequence[Sequence[int | str]]) -> _Parts:
+def _parts(rows: Sequence[Sequence[Any]]) -> _Parts:
     found: defaultdict[int, list[RankedPart]] = defaultdict(list)
-    for content, no, headings, text, position in rows:
-        found[int(content)].append(RankedPart(no, str(headings), str(text), int(position)))
+    for content, *facts in rows:
+        found[int(content)].append(RankedPart(*facts))
     return found
 
 
@@ -491,7 +493,7 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
  ORDER BY length(r.url), r.url
 """
 #: Texts of chunks ``k``.
-TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} {within} LIMIT 60"
+TEXTS: Final = "SELECT k.title, k.headings, k.text, k.pictures FROM {match} {within} LIMIT 60"
 
 
 _Rows = list[list[Any]]
@@ -641,7 +643,7 @@ def _hit(
     url, source, title, language, description, status, losses = rows[0][:7]
     checked, changed, no, key, published, author = rows[0][7:]
     seen = [
-        shown.get(part.key) or (part.headings, search_snippet_beginning(part.text))
+        shown.get(part.key) or (part.headings, search_snippet_beginning(part.text or part.pictures))
         for part in parts
     ]
     headings, snippet = seen[0] if seen else ("", "")
@@ -669,6 +671,15 @@ def _hit(
             if part.headings or part.text
         ),
     )
+
+
+def search_snippet(text: str, pictures: str, mark: str) -> str:
+    """Return the snippet of a text, or the one of its pictures, if only that has found words.
+
+    ``mark``: what is before a found word.
+    """
+    shown = pictures if mark in pictures and mark not in text else text or pictures
+    return " ".join(shown.split())
 
 
 def search_snippet_beginning(text: str) -> str:

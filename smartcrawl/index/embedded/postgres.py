@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from smartcrawl.index.embedded.finding import TEXTS, fts5_value_letters
+from smartcrawl.index.embedded.finding import TEXTS, fts5_value_letters, search_snippet
 from smartcrawl.index.embedded.sqlite import (
     IndexBuffer,
     embedded_index_chunk_columns,
@@ -26,18 +26,21 @@ SELECT nextval(pg_get_serial_sequence('content', 'no')) FROM generate_series(1, 
 """
 _REMOVE = "DELETE FROM chunk WHERE content IN carray(?)"
 _PUT = """
-INSERT INTO chunk (content, position, title, headings, text, level, types, repeated, hash, words)
-SELECT content, position, title, headings, text, level, types, repeated, hash,
+INSERT INTO chunk (content, position, title, headings, text, pictures,
+                   level, types, repeated, hash, words)
+SELECT content, position, title, headings, text, pictures, level, types, repeated, hash,
        setweight(to_tsvector('stems', in_title), 'A')
        || setweight(to_tsvector('stems', in_headings), 'B') || to_tsvector('stems', in_text)
-  FROM unnest(?::bigint[], ?::integer[], ?::text[], ?::text[], ?::text[], ?::integer[],
-              ?::text[], ?::integer[], ?::bytea[], ?::text[], ?::text[], ?::text[])
-       AS chunks (content, position, title, headings, text, level, types, repeated, hash,
-                  in_title, in_headings, in_text)
+       || to_tsvector('stems', in_pictures)
+  FROM unnest(?::bigint[], ?::integer[], ?::text[], ?::text[], ?::text[], ?::text[], ?::integer[],
+              ?::text[], ?::integer[], ?::bytea[], ?::text[], ?::text[], ?::text[], ?::text[])
+       AS chunks (content, position, title, headings, text, pictures,
+                  level, types, repeated, hash, in_title, in_headings, in_text, in_pictures)
 """
 _SHOWN = """
 SELECT no, ts_headline('stems', translate(headings, :joints, :gaps), {query}, :whole),
-       ts_headline('stems', translate(text, :joints, :gaps), {query}, :part)
+       ts_headline('stems', translate(text, :joints, :gaps), {query}, :part),
+       ts_headline('stems', translate(pictures, :joints, :gaps), {query}, :part)
   FROM chunk WHERE no IN carray(:chunks)
 """
 
@@ -77,7 +80,7 @@ class PostgresIndex(IndexBuffer):
         rows: list[tuple[Any, ...]] = []
         for content, title, chunks in contents:
             for position, chunk in enumerate(chunks):
-                texts = (title, chunk.path, chunk.text)
+                texts = (title, chunk.path, chunk.text, chunk.pictures)
                 columns = embedded_index_chunk_columns(title, chunk)
                 rows.append((content, position, *texts, *columns, *map(searched_words, texts)))
         for start in range(0, len(rows), _AT_ONCE):
@@ -157,8 +160,10 @@ class _Stems:
         statement = _SHOWN.format(query=f"({' || '.join(tests)})")
         rows = connection.execute(statement, names).fetchall()
         return {
-            no: (headings.translate(_WHOLE), " ".join(text.translate(_WHOLE).split()))
-            for no, headings, text in rows
+            no: (headings, search_snippet(text, pictures, start))
+            for no, headings, text, pictures in (
+                (no, *(shown.translate(_WHOLE) for shown in texts)) for no, *texts in rows
+            )
         }
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.index.embedded.finding import TEXTS, search_snippet_beginning
+from smartcrawl.index.embedded.finding import TEXTS, search_snippet, search_snippet_beginning
 from smartcrawl.index.queries import Term
 from smartcrawl.index.searching import Marks
 from smartcrawl.model.documents import Chunk
@@ -69,32 +69,36 @@ class IndexBuffer:
         return removed, added
 
 
-_PLAIN = "SELECT no, headings, text FROM chunk WHERE no IN carray(:chunks)"
+_PLAIN = "SELECT no, headings, text, pictures FROM chunk WHERE no IN carray(:chunks)"
 _NEXT = "SELECT coalesce(max(no), 0) + 1 FROM chunk"
 _PUT = """
-INSERT INTO chunk (no, content, position, title, headings, text, level, types, repeated, hash)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO chunk (no, content, position, title, headings, text, pictures,
+                   level, types, repeated, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_PUT_WORDS = "INSERT INTO chunk_words (rowid, title, headings, text) VALUES (?, ?, ?, ?)"
+_PUT_WORDS = """
+INSERT INTO chunk_words (rowid, title, headings, text, pictures) VALUES (?, ?, ?, ?, ?)
+"""
 _HELD = """
-SELECT no, content, position, title, headings, text, level, types, repeated, hash
+SELECT no, content, position, title, headings, text, pictures, level, types, repeated, hash
   FROM chunk WHERE content IN carray(?)
 """
 _COLUMNS = "UPDATE chunk SET level = ?, types = ?, repeated = ?, hash = ? WHERE no = ?"
 _MOVE = "UPDATE chunk SET content = ?, position = ? WHERE no = ?"
 _REMOVE_WORDS = """
-INSERT INTO chunk_words (chunk_words, rowid, title, headings, text)
-SELECT 'delete', no, title, headings, text FROM chunk WHERE no IN carray(?)
+INSERT INTO chunk_words (chunk_words, rowid, title, headings, text, pictures)
+SELECT 'delete', no, title, headings, text, pictures FROM chunk WHERE no IN carray(?)
 """
 _REMOVE = "DELETE FROM chunk WHERE no IN carray(?)"
 _SNIPPETS = """
 SELECT rowid, highlight(chunk_words, 1, :open, :close),
-       snippet(chunk_words, 2, :open, :close, ' … ', 32)
+       snippet(chunk_words, 2, :open, :close, ' … ', 32),
+       snippet(chunk_words, 3, :open, :close, ' … ', 32)
   FROM chunk_words WHERE chunk_words MATCH :query AND rowid IN carray(:chunks)
 """
 _QUOTE = '"'
 
-_Row = tuple[str, str, str]  #: title, headings, text
+_Row = tuple[str, str, str, str]  #: title, headings, text, pictures
 _Places = dict[tuple[int, int], ChunkColumns]  #: by (content.no, position), of equal rows
 
 
@@ -116,14 +120,14 @@ class EmbeddedIndex(IndexBuffer):
         wanted: defaultdict[_Row, _Places] = defaultdict(dict)
         for content, (title, chunks) in added.items():
             for position, chunk in enumerate(chunks):
-                row = (title, chunk.path, chunk.text)
+                row = (title, chunk.path, chunk.text, chunk.pictures)
                 wanted[row][content, position] = embedded_index_chunk_columns(title, chunk)
         dropped = self._keep(removed, wanted) if removed else array("q")
         rows = self._numbered(wanted)
         self._connection.executemany(_PUT, rows)
         if dropped:
             self._connection.execute(_REMOVE_WORDS, (Many(dropped),))
-        self._connection.executemany(_PUT_WORDS, [(row[0], *row[3:6]) for row in rows])
+        self._connection.executemany(_PUT_WORDS, [(row[0], *row[3:7]) for row in rows])
         if dropped:
             self._connection.execute(_REMOVE, (Many(dropped),))
 
@@ -133,8 +137,9 @@ class EmbeddedIndex(IndexBuffer):
         changed: list[tuple[Any, ...]] = []
         dropped: list[int] = []
         held: Any = self._connection.execute(_HELD, (Many(sorted(contents)),))
-        for no, content, position, title, headings, text, *columns in held:
-            row, here = (title, headings, text), (content, position)
+        for no, content, position, *rest in held:
+            row: _Row = (rest[0], rest[1], rest[2], rest[3])
+            columns, here = rest[4:], (content, position)
             places = wanted.get(row)
             if not places:
                 dropped.append(no)
@@ -200,11 +205,15 @@ class _Fts5:
             "close": marks[1],
         }
         rows = connection.execute(_SNIPPETS, names).fetchall()
-        found = {chunk: (headings, " ".join(text.split())) for chunk, headings, text in rows}
+        found = {
+            chunk: (headings, search_snippet(text, pictures, marks[0]))
+            for chunk, headings, text, pictures in rows
+        }
         plain = {"chunks": Many([chunk for chunk in chunks if chunk not in found])}
         rows = connection.execute(_PLAIN, plain).fetchall()
         return found | {
-            no: (headings, search_snippet_beginning(text)) for no, headings, text in rows
+            no: (headings, search_snippet_beginning(text or pictures))
+            for no, headings, text, pictures in rows
         }
 
 
