@@ -111,7 +111,7 @@ def changes(node, enums):
         case ast.Constant(value=int()):
             yield "value", node.value + 1, None
             yield "value", node.value - 1, None
-        case ast.Constant(value=float()):
+        case ast.Constant(value=float()) if node.value:  # nothing times 1.1 is nothing
             yield "value", node.value * 1.1, None
             yield "value", node.value / 1.1, None
         case ast.Constant(value=str()):

@@ -62,6 +62,12 @@ def test_sentences_and_types_are_no_places(checkout: Path, text: str) -> None:
     assert not [name for name in gate.all_names(checkout) if text in name.change]
 
 
+def test_a_mutant_changes_something() -> None:
+    tree = ast.parse("LEAST, MOST = 0.0, 2.0")
+    told = [mutant.change for mutant in mutants.mutants_of_module("box", tree, {})]
+    assert told == ["2.0 -> 2.2", "2.0 -> 1.8181818181818181"]
+
+
 def test_a_seed_draws_the_same_list_each_time(checkout: Path) -> None:
     words = ["draw", "--checkout", str(checkout), "--seed", "47"]
     assert gate.main([*words, "20"]) == 0
@@ -89,3 +95,5 @@ def test_a_mutant_differs_from_the_code_in_its_place_alone() -> None:
 def test_the_list_of_this_project_names_each_mutant_once() -> None:
     listed = gate.read_list(gate.ROOT / gate.LIST)
     assert len(listed) == len(set(listed)) == 400
+    same = [name for name in listed if len(set(name.change.split(" -> "))) == 1]
+    assert [name for name in same if " -> " in name.change] == []
