@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.model.pages import ListedRecord
+from smartcrawl.registry.library.items import Shortfall
 from smartcrawl.registry.removal.purge import is_mount_reason
 from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.shortcomings import Shortcomings
@@ -136,6 +137,57 @@ def test_an_empty_place_that_never_had_files_is_not_believed():
     listed._opened.last_complete = 0
     assert end(listed) == []
     assert not listed._shortcomings.is_empty
+
+
+# Libraries that count
+
+
+@pytest.mark.covers("R1-29", "M-07")
+@pytest.mark.parametrize(
+    ("accepted", "shortfall", "trimmed"),
+    [
+        (None, 0, False),
+        (None, 3, False),  # the first count is accepted
+        (3, 2, False),
+        (3, 3, False),
+        (3, 4, True),
+        (0, 1, True),
+        (3, None, False),  # it counts nothing now
+    ],
+)
+def test_a_file_is_absent_unless_more_items_are_lacking_than_were_accepted(
+    accepted: int | None, shortfall: int | None, trimmed: bool
+):
+    facts = None if accepted is None else Shortfall(accepted).stored()
+    listed = files_listed("/docs", stored={1: f"{DOCS}/a.md"}, facts=facts)
+    listed.take([Entry(f"{DOCS}/b.md", 5, "a" * 40, None)])
+
+    note = listed.judge_shortfall("the library", library_entries(shortfall))
+
+    listed.is_whole = True
+    assert listed.is_trimmed is trimmed
+    assert listed.proves_absence is not trimmed
+    assert ("nothing is removed" in (note or "")) is trimmed
+    stored = listed._batches.batch.listing
+    assert (stored is None) is (shortfall is None)
+    if stored is not None:
+        kept = Shortfall.parsed(stored)
+        assert kept.accepted == (accepted if trimmed else shortfall)
+        assert kept.trimmed == (shortfall if trimmed else 0)
+
+
+def test_a_library_without_any_item_is_a_problem_unless_its_count_confirms_that():
+    for facts, shortfall, believed in (
+        (Shortfall(0).stored(), 0, True), (None, 0, True), (None, 3, False), (None, None, False),
+    ):  # fmt: skip
+        listed = files_listed("/docs", stored={1: f"{DOCS}/a.md"}, facts=facts)
+        listing = library_entries(shortfall)
+        listed.judge_shortfall("the library", listing)
+        assert (listing.problems == []) is believed, (facts, shortfall)
+
+
+def library_entries(shortfall: int | None) -> Any:
+    return SimpleNamespace(problems=[], shortfall=shortfall, skipped=0)
 
 
 # Devices and stores
