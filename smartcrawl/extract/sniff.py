@@ -178,6 +178,10 @@ XLSB: Final = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
 EML: Final = "message/rfc822"
 EPUB: Final = "application/epub+zip"
 MARKDOWN: Final = "text/markdown"
+RST: Final = "text/x-rst"
+ASCIIDOC: Final = "text/asciidoc"
+ORG: Final = "text/org"
+LATEX: Final = "application/x-tex"
 CSV: Final = "text/csv"
 JSON: Final = "application/json"
 NOTEBOOK: Final = "application/x-ipynb+json"
@@ -215,6 +219,13 @@ _RENAMED: Final = {
     "application/vnd.oasis.opendocument.spreadsheet-template": ODS,
     "text/rtf": "application/rtf",
     "text/x-markdown": MARKDOWN,
+    "text/prs.fallenstein.rst": RST,
+    "text/rst": RST,
+    "text/x-asciidoc": ASCIIDOC,
+    "text/x-org": ORG,
+    "text/tex": LATEX,
+    "text/x-tex": LATEX,
+    "application/x-latex": LATEX,
     "application/csv": CSV,
     "text/comma-separated-values": CSV,
     "text/tab-separated-values": CSV,
@@ -238,13 +249,17 @@ _OLE_ENDINGS: Final = {
 _FILES: Final = _PACKAGES | _OLD_OFFICE | {PDF, ZIP}
 #: Texts that are read otherwise, or that a folder does not read either.
 _OTHER_TEXTS: Final = HTML_TYPES | {
-    MARKDOWN, CSV, "text/css", "text/ecmascript", "text/event-stream", "text/javascript",
+    MARKDOWN, RST, ASCIIDOC, ORG, CSV,
+    "text/css", "text/ecmascript", "text/event-stream", "text/javascript",
 }  # fmt: skip
 _TEXTS: Final = TEXT_TYPES | {""}
 _MARKED: Final = frozenset({JSON, CSV, XML})  #: texts that a page is often served as
 #: Types that any signature overrules.
 _OVERRULED: Final = (
-    _FILES | HTML_TYPES | TEXT_TYPES | {"", MARKDOWN, CSV, JSON, XML, "application/rtf"}
+    _FILES
+    | HTML_TYPES
+    | TEXT_TYPES
+    | {"", MARKDOWN, RST, ASCIIDOC, ORG, LATEX, CSV, JSON, XML, "application/rtf"}
 )
 
 _SNIFFED: Final = 4_096  #: bytes
@@ -297,6 +312,12 @@ _ENDINGS: Final = {
     "markdown": MARKDOWN,
     "mdx": MARKDOWN,
     "qmd": MARKDOWN,
+    "rst": RST,
+    "adoc": ASCIIDOC,
+    "asciidoc": ASCIIDOC,
+    "org": ORG,
+    "tex": LATEX,
+    "latex": LATEX,
 }
 _JSON_TRIED: Final = 65_536  #: bytes; longer bodies are typed by the URL alone
 

@@ -17,7 +17,7 @@ from smartcrawl.engine.download import files
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.download.files import FileHandler, downloader_media_type
 from smartcrawl.engine.listing import listing_of_scrapy_settings
-from smartcrawl.extract.sniff import CSV, DOCX, PDF, sniffed_media_type
+from smartcrawl.extract.sniff import ASCIIDOC, CSV, DOCX, LATEX, ORG, PDF, RST, sniffed_media_type
 from smartcrawl.model.exceptions import ChangedWhileReadError, StoreAwayError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, PageRecord, PageState, VisitAttempt
@@ -187,15 +187,25 @@ def test_the_limit_is_that_of_the_source_and_else_that_of_bodies(
 @pytest.mark.parametrize(
     "name",
     [
-        "main.py", "lib.rs", "query.sql", "App.java", "main.c", "build.sh", "paper.tex",
-        "guide.rst", "notes.org", "manual.asc", "view.ts", "fix.diff", "a.d/README",
+        "main.py", "lib.rs", "query.sql", "App.java", "main.c", "build.sh", "manual.asc", "view.ts",
+        "fix.diff", "a.d/README",
     ],
 )  # fmt: skip
 def test_source_code_and_other_texts_are_plain_text_whatever_the_machine_calls_them(name: str):
-    """/etc/mime.types calls lib.rs an XML document, and knows a type of its own for guide.rst."""
+    """/etc/mime.types calls lib.rs an XML document."""
     media = downloader_media_type(name) or ""
 
     assert sniffed_media_type(media, b"fn main() {}\n", f"file:///srv/{name}") == "text/plain"
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type"),
+    [("paper.tex", LATEX), ("guide.rst", RST), ("notes.org", ORG), ("a.adoc", ASCIIDOC)],
+)
+def test_texts_in_light_markup_have_the_types_of_their_readers(name: str, media_type: str):
+    media = downloader_media_type(name) or ""
+
+    assert sniffed_media_type(media, b"fn main() {}\n", f"file:///srv/{name}") == media_type
 
 
 @pytest.mark.parametrize(("name", "media"), [("a.PDF", PDF), ("a.docx", DOCX), ("a.tsv", CSV)])

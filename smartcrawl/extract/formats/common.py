@@ -19,11 +19,12 @@ from smartcrawl.extract.sections import (
     ROW,
     Heading,
     TokenBlock,
+    keep_text_layout,
     markup_line,
     text_sections,
 )
 from smartcrawl.extract.spans import MAX_SPANS, TokenSpan, span_target
-from smartcrawl.model.documents import LINK, TABLE, Block, Document, Section
+from smartcrawl.model.documents import CODE, INLINE_CODE, LINK, TABLE, Block, Document, Section
 from smartcrawl.model.exceptions import SmartcrawlError
 
 MAX_TEXT: Final = 20_000_000  #: characters of one document
@@ -105,7 +106,7 @@ class Tokens:
     def __init__(self) -> None:
         self._tokens: list[str] = []
         self._headings: list[Heading] = []
-        self._tables: list[TokenBlock] = []
+        self._tables: list[TokenBlock] = []  # and code
         self._open_tables: list[_OpenTable] = []
         self._spans: list[TokenSpan] = []
         self._size = 0
@@ -153,6 +154,19 @@ class Tokens:
         target = span_target(clean_document_text(href))
         if target and start < len(self._tokens) and len(self._spans) < MAX_SPANS:
             self._spans.append((start, -len(self._tokens), LINK, target, "", ""))
+
+    def literal(self, start: int) -> None:
+        """Make the tokens since ``start`` inline code."""
+        if start < len(self._tokens) and len(self._spans) < MAX_SPANS:
+            self._spans.append((start, -len(self._tokens), INLINE_CODE, "", "", ""))
+
+    def code(self, text: str) -> None:
+        """Add a block of code, in its layout."""
+        self.end_line()
+        start = len(self._tokens)
+        self.text("".join(keep_text_layout((text,))))
+        self._tables.append(TokenBlock(CODE, start, len(self._tokens)))
+        self.end_line()
 
     def start_table(self) -> None:
         """Begin a table. The cells before a table in another one are a row of their own."""
