@@ -37,6 +37,11 @@ FORMAT_FAULTS: Final = {
 }
 _KINDS: Final = {fault: kind for kind, fault in FORMAT_FAULTS.items()}
 _CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([^\s\"';]+)", re.IGNORECASE)
+#: Bytes of bodies that this process reads.
+_MOST_OF_TYPE: Final = {
+    **dict.fromkeys(html.HTML_TYPES, 32 * 1024 * 1024),
+    **dict.fromkeys(html.TEXT_TYPES, MAX_TEXT),
+}
 _MAX_CHARSET: Final = 40  #: characters
 _MAX_HEADER: Final = 1_000  #: characters
 _MAX_MESSAGE: Final = 800  #: characters
@@ -103,14 +108,15 @@ class DocumentReader:
         """
         header, url = visit.answer.content_type, visit.url
         media_type = html.sniffed_media_type(header, body, url)
+        most = _MOST_OF_TYPE.get(media_type)
+        if most is not None and len(body) > most:
+            raise FormatError(FormatFault.TOO_LARGE, f"it has more than {most:,} bytes")
         if media_type in html.HTML_TYPES:
             page = await self._page(visit, body, links=links, detect=language is None)
             return html.with_detected_language(
                 page, language
             ) if language is not None else page, True
         if media_type in html.TEXT_TYPES:
-            if len(body) > MAX_TEXT:
-                raise FormatError(FormatFault.TOO_LARGE, f"it has more than {MAX_TEXT:,} bytes")
             return html.keep_document_language(
                 html.parse_plain_text(body, content_type=header, url=url), language
             ), True

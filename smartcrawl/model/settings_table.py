@@ -221,6 +221,7 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
         Number("DOWNLOAD_TIMEOUT", 30, "seconds", "seconds for a whole answer", least=0.001),
         Whole("MIN_DOWNLOAD_RATE", 1_024, "bytes a second", "bytes a second of a body; 0: any"),
         Whole("DOWNLOAD_MAXSIZE", 8 * 1024 * 1024, "bytes", "bytes of one body"),
+        Whole("MAX_FILE_SIZE", 64 * 1024 * 1024, "bytes", "bytes of a file of a listed source"),
         Whole("RETRY_TIMES", 2, "requests", "more tries after a passing failure"),
         Whole("REDIRECT_MAX_TIMES", 5, "redirects", "redirects in a row; 0: follow none",
             most=MOST_REDIRECTS),

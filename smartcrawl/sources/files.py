@@ -123,7 +123,7 @@ class FilesSource(Source):
     exclude: Globs = ()  #: none may match
     hidden: bool = False  #: whether names that begin with a dot belong, too
     follow_symlinks: bool = False  #: whether links that stay below the root are followed
-    max_file_size: Limit = 0  #: bytes; larger files are not read; 0: DOWNLOAD_MAXSIZE
+    max_file_size: Limit = 0  #: bytes; larger files are not read; 0: MAX_FILE_SIZE
 
     @property
     def scope(self) -> FilesScope:

@@ -96,7 +96,7 @@ def visit_of_spider_answer(response: Response) -> Visit:
         size = int(_text(response, "Content-Length") or 0)
         visit.outcome = Outcome.NOT_ACCEPTABLE
         visit.error = (
-            f"not read: its {size:,} bytes exceed max_file_size of its source, or DOWNLOAD_MAXSIZE"
+            f"not read: its {size:,} bytes exceed max_file_size of its source, or MAX_FILE_SIZE"
         )
         if _has_another_size(attempt.page, size):
             remedy = (

@@ -131,8 +131,8 @@ def hostile(listener: Path, ask: Scrapy) -> Hostile:
     crawl.environment |= {
         "AUTOTHROTTLE_ENABLED": "1", "DOWNLOAD_DELAY": "30", "HOST_URL_BUDGET": "1",
         "CONCURRENT_REQUESTS_PER_DOMAIN": "1", "REVALIDATION_LANE": "auto",
-        "SOFT_404_DETECTION": "1", "ROBOTSTXT_OBEY": "1", "DOWNLOAD_MAXSIZE": "2000000",
-        "REDIS_URL": "redis://127.0.0.1:1/0",
+        "SOFT_404_DETECTION": "1", "ROBOTSTXT_OBEY": "1", "DOWNLOAD_MAXSIZE": "2000",
+        "MAX_FILE_SIZE": "2000000", "REDIS_URL": "redis://127.0.0.1:1/0",
     }  # fmt: skip
     story = FilesStory(folder, crawl, LOG_LEVEL="INFO")
     with story.reads() as read:
@@ -180,7 +180,7 @@ def test_files_that_cannot_be_read_leave_the_run_complete(hostile: Hostile):
     assert "limits are 268,435,456 bytes of one document" in bomb["errorMessage"]
     assert (large["lastOutcome"], large["effectiveStatus"]) == ("excluded", 406)
     assert "its 2,400,000 bytes exceed max_file_size of its" in large["errorMessage"]
-    assert large["errorMessage"].endswith("DOWNLOAD_MAXSIZE")
+    assert large["errorMessage"].endswith("MAX_FILE_SIZE")
     assert hostile.story.crawl.runs()[0]["bytesDownloaded"] < 2_400_000
 
 

@@ -129,7 +129,7 @@ def test_a_file_of_a_repository_that_cannot_be_read_is_downloaded_once(repositor
 def test_a_file_that_grows_too_large_keeps_its_former_text(story: Counted, folder: Folder):
     folder.write("a.md", "# A\n\nwhale")
     folder.write("b.md", "# B\n\nheron")
-    story.settings["DOWNLOAD_MAXSIZE"] = 500
+    story.settings["MAX_FILE_SIZE"] = 500
     story.run()
     folder.write("a.md", "# A\n\n" + "otter " * 100)
     folder.write("c.md", "# C\n\n" + "raven " * 100)  # nothing is stored of it
@@ -145,12 +145,12 @@ def test_a_file_that_grows_too_large_keeps_its_former_text(story: Counted, folde
         assert status == 1207
         assert message == (
             "not read: its 605 bytes exceed max_file_size of its source, or "
-            "DOWNLOAD_MAXSIZE; its stored text stays; raise max_file_size, or leave the "
+            "MAX_FILE_SIZE; its stored text stays; raise max_file_size, or leave the "
             "file out with exclude"
         )
         assert story.crawl.rows("SELECT no FROM evidence") == []
 
-    story.settings["DOWNLOAD_MAXSIZE"] = 700
+    story.settings["MAX_FILE_SIZE"] = 700
     story.run()
     assert story.words()["a.md"] == "modified"
     assert (story.hits("whale"), story.hits("otter")) == ([], ["a.md"])
@@ -159,7 +159,7 @@ def test_a_file_that_grows_too_large_keeps_its_former_text(story: Counted, folde
 def test_a_file_that_was_too_large_for_a_while_is_read_when_it_shrinks(
     story: Counted, folder: Folder
 ):
-    story.settings["DOWNLOAD_MAXSIZE"] = 500
+    story.settings["MAX_FILE_SIZE"] = 500
     for text, words in (("whale", ["a.md"]), ("otter " * 100, ["a.md"]), ("raven", [])):
         folder.write("a.md", f"# A\n\n{text}")
         story.run()
@@ -173,7 +173,7 @@ def test_an_unchanged_file_goes_when_the_limit_is_lowered_and_all_are_read(
     folder.write("a.md", "# A\n\n" + "whale " * 100)
     folder.write("b.md", "# B\n\nheron")
     story.run()
-    story.settings["DOWNLOAD_MAXSIZE"] = 500
+    story.settings["MAX_FILE_SIZE"] = 500
 
     story.run()
     assert story.hits("whale") == ["a.md"]  # the listing confirms it
@@ -184,7 +184,7 @@ def test_an_unchanged_file_goes_when_the_limit_is_lowered_and_all_are_read(
 
 @pytest.mark.covers("R1-31")
 def test_a_file_of_a_repository_that_grows_too_large_keeps_its_former_text(repository: Story):
-    repository.settings["DOWNLOAD_MAXSIZE"] = "500"
+    repository.settings["MAX_FILE_SIZE"] = "500"
     repository.run()
     repository.docs.write("top.md", "# Badger\n\n" + "wolverine " * 100)
     repository.docs.commit()
@@ -198,7 +198,7 @@ def test_a_file_of_a_repository_that_grows_too_large_keeps_its_former_text(repos
         repository.run()
         assert repository.asked() == (2, 0)  # the tree of the same commit, and no file
 
-    repository.settings["DOWNLOAD_MAXSIZE"] = "2000"
+    repository.settings["MAX_FILE_SIZE"] = "2000"
     repository.run()
     assert repository.words()["top.md"] == "modified"
     assert repository.hits("wolverine") == ["top.md"]

@@ -168,14 +168,16 @@ def test_a_file_of_which_links_alone_are_stored_is_unchanged_if_its_properties_a
         ("max_file_size = 9", 0, 413),
     ],
 )  # fmt: skip
-def test_the_limit_is_that_of_the_source_and_else_that_of_bodies(
+def test_the_limit_is_that_of_the_source_and_else_that_of_files(
     root: Path, declare: Declare, key: str, most: int, status: int, is_listed: bool
 ):
-    """0 is no limit, as on the web."""
+    """0 is no limit. That of pages on the web does not count."""
     [known] = [entry for batch in listing_of(root).batches() for entry in batch]
     entry = known if is_listed else known._replace(size=1)
 
-    answer = asked(handler_of(declare(key), entry, DOWNLOAD_MAXSIZE=most), known.url)
+    answer = asked(
+        handler_of(declare(key), entry, MAX_FILE_SIZE=most, DOWNLOAD_MAXSIZE=1), known.url
+    )
 
     assert answer.status == status
     if status == 413:

@@ -132,7 +132,7 @@ class _LabRepositoryHandler(RepositoryHandler, _Loopback):
         _Loopback.__init__(self, crawler)
         assert run.listed is not None
         self._listed, self._source, self._scope = run.listed, source, source.scope
-        self._most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        self._most = source.max_file_size or crawler.settings.getint("MAX_FILE_SIZE")
         self._token = github_token()
         self._proxies = EnvironmentProxies(crawler.settings)
 

@@ -30,7 +30,7 @@ from smartcrawl.sources.listing.reading import (
 from smartcrawl.sources.stores import Fault
 
 TOO_LARGE: Final = 413  #: status of a file that is not read, because it has too many bytes
-_NO_LIMIT: Final = 2**40  #: bytes of a file where DOWNLOAD_MAXSIZE is 0
+_NO_LIMIT: Final = 2**40  #: bytes of a file where MAX_FILE_SIZE is 0
 # fmt: off
 #: Endings whose type the bytes do not prove. The table is fixed: /etc/mime.types, which differs by
 #: machine, calls a.rs XML and a.rst a type that has no reader.
@@ -61,7 +61,7 @@ class FileHandler(BaseDownloadHandler):
         self._source = source
         self._scope = source.scope
         self._how = FileValidator(run.options.file_validator)
-        most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        most = source.max_file_size or crawler.settings.getint("MAX_FILE_SIZE")
         self._most = most or _NO_LIMIT
 
     @classmethod

@@ -40,7 +40,7 @@ class RepositoryHandler(BoundedHttpHandler):
         self._listed = run.listed
         self._source = source
         self._scope = source.scope
-        self._most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        self._most = source.max_file_size or crawler.settings.getint("MAX_FILE_SIZE")
         self._token = github_token()
         self._proxies = EnvironmentProxies(crawler.settings)
         self._check = AddressCheck(installed_resolver())
@@ -99,6 +99,7 @@ class RepositoryHandler(BoundedHttpHandler):
         Raises:
             AddressRefusedError: a proxy would connect to a forbidden address.
         """
+        request.meta["download_maxsize"] = self._most  # unpacked, too
         asked = downloader_request_of_raw_file(request, url, self._token)
         self._proxies.choose(asked)
         if asked.meta.get("proxy"):

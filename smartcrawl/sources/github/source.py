@@ -287,7 +287,7 @@ class GithubSource(Source):
     include: Globs = ()  #: at least one must match; empty: no condition
     exclude: Globs = ()  #: none may match
     hidden: bool = False  #: whether names that begin with a dot belong, too
-    max_file_size: Limit = 0  #: bytes; larger files are not read; 0: DOWNLOAD_MAXSIZE
+    max_file_size: Limit = 0  #: bytes; larger files are not read; 0: MAX_FILE_SIZE
     wiki: bool | None = None  #: whether the wiki belongs, too; None: to a whole repository
     ca_file: AuthoritiesFile | None = None  #: None: by CA_FILE
 
