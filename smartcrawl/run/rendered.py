@@ -56,6 +56,7 @@ from smartcrawl.rules.http import (
 )
 from smartcrawl.rules.model import Fault, Standing
 from smartcrawl.rules.rendering import (
+    BY_RULE,
     DATA,
     DOCUMENT,
     DataRequest,
@@ -271,7 +272,7 @@ class RenderedPages:
         Raises:
             RenderingError: it cannot be rendered.
         """
-        made, _ = await self._rendered(answer, None)
+        made, _ = await self._rendered(answer, None, is_probe=True)
         if made.is_not_found:
             return answer._replace(status=404)
         return answer.showing(made.markup)
@@ -284,6 +285,8 @@ class RenderedPages:
         """Return how the visit of a page goes on by its data; None: it is to be rendered."""
         page = attempt.page
         found = await asyncio.gather(*(self._found(need, document) for need in stored.needs))
+        if any(answer.refused in BY_RULE for answer, _, _ in found):
+            return None  # it is no longer declared
         states, missing = [], []
         for need, (answer, row, is_kept) in zip(stored.needs, found, strict=True):
             same = is_kept and row.version == need.version
@@ -330,11 +333,15 @@ class RenderedPages:
             return known
         task = self._asking.get(row.no)
         if task is None:
-            task = self._asking[row.no] = asyncio.ensure_future(self._ask(row))
+            task = self._asking[row.no] = asyncio.ensure_future(self._ask(row, document.url))
             task.add_done_callback(lambda _: self._asking.pop(row.no, None))
         return await asyncio.shield(task)
 
-    async def _ask(self, row: DataRow) -> _Found:
+    async def _ask(self, row: DataRow, page: str) -> _Found:
+        """Ask what a page asked; ``page``: its address."""
+        refused = row.kind in DATA and self._by.rules(page).refusal(row.method, row.url, row.kind)
+        if refused:
+            return _Found(DataAnswer(None, refused), row)
         conditions = _conditions(row) if row.method == "GET" else {}
         question = DataQuestion(
             timed_url(row.url, time.time()), row.method, {**row.headers, **conditions}, row.body
@@ -387,10 +394,22 @@ class RenderedPages:
                 now.version, now.noise = before.version, dict(times)
             else:
                 now.version = digest_number(now.digest)
-                self._changes[now.no] = _Change(before.version, [now], paths, kin)
+                self._note_change(_Change(before.version, [now], paths, kin))
         if now != before:
             self._batches.batch.data[now.no] = now
         return now
+
+    def _note_change(self, change: _Change) -> None:
+        """Note what an answer says anew, beside what an earlier one of this run said."""
+        number = change.rows[-1].no
+        earlier = self._changes.get(number)
+        if earlier is not None:
+            paths = None
+            if earlier.paths is not None and change.paths is not None:
+                paths = earlier.paths | change.paths
+            rows = [*earlier.rows, *change.rows]
+            change = _Change(earlier.version, rows, paths, change.kin)
+        self._changes[number] = change
 
     # By a browser
 
@@ -427,9 +446,11 @@ class RenderedPages:
         return made
 
     async def _rendered(
-        self, document: Answer, stored: StoredRendering | None
+        self, document: Answer, stored: StoredRendering | None, *, is_probe: bool = False
     ) -> tuple[_Made, list[MadeRequest]]:
         """Return a page as a browser shows it, and its requests.
+
+        ``is_probe``: it is no page, so that the run does not lack its data.
 
         Raises:
             RenderingError: it cannot be rendered, or its data is missing.
@@ -453,7 +474,8 @@ class RenderedPages:
         rows = self._known_rows(found.requests, known)
         missing += _no_longer_answered(rows)
         if missing:
-            self._note_missing(missing)
+            if not is_probe:
+                self._note_missing(missing)
             raise _without_data(missing)
         own = [
             (each.url, each.status)

@@ -12,15 +12,22 @@ from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.urls import url_endpoint, url_host_key
 from smartcrawl.rules.data_requests import Way, answer_digest, json_leaves
 from smartcrawl.rules.model import Fault
-from smartcrawl.rules.rendering import DOCUMENT, PageRequestRules, forbidden_by_robots
+from smartcrawl.rules.rendering import (
+    DOCUMENT,
+    WRONG_METHOD,
+    PageRequestRules,
+    forbidden_by_robots,
+)
 from smartcrawl.run.answers import NextRequest
 from smartcrawl.run.received import Answer, AnswerHeaders
 from smartcrawl.run.rendered import DataQuestion
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import failed_visit, page_is_trusted, visit_of_answer
+from smartcrawl.sources.scope import compile_scope_pattern
 from smartcrawl.sources.site import SiteSource
 from tests.lab.lab_site import LabFault, Web
 
+METHODS = ("GET", "POST")
 #: What a page shows, given the bodies of its requests in their order; None: there was no answer.
 Show = Callable[..., str]
 
@@ -30,7 +37,7 @@ class Shown:
     """How pages are rendered: what they ask, and what they show of it."""
 
     show: Show
-    asks: Sequence[str] = ()  #: addresses, `POST address` or `Script address`
+    asks: Sequence[str] = ()  #: addresses, `POST address body` or `Script address`
     streams: bool = False
     headers: Mapping[str, str] = field(default_factory=lambda: {"Accept": "*/*"})
     cut: list[int] = field(default_factory=list)  #: of the next renderings, how many requests
@@ -46,12 +53,20 @@ class LabBrowser:
 
     def __init__(self, run: Run, web: Web, forbids: Callable[[str], bool]) -> None:
         self._run, self._web, self._forbids = run, web, forbids
+        #: By method, address and body: what pages of the run share.
+        self._shared: dict[tuple[str, str, str], Answer] = {}
         assert run.choice is not None
         run.choice.pages.drive(self)
 
     def rules(self, url: str) -> PageRequestRules:
-        assert isinstance(self._run.source, SiteSource)
-        return PageRequestRules(url_endpoint(url)[0], self._run.source.data_hosts)
+        source = self._run.source
+        assert isinstance(source, SiteSource)
+        posts = tuple(map(compile_scope_pattern, source.data_posts))
+        return PageRequestRules(
+            url_endpoint(url)[0],
+            source.data_hosts,
+            lambda asked: any(pattern.search(asked) for pattern in posts),
+        )
 
     def leads_to(self, url: str, found: Rendering, words: int) -> str:
         return ""
@@ -103,6 +118,14 @@ class LabBrowser:
             return answer.detail
         return Answer(question.url, answer.status, answer.headers, answer.body)
 
+    async def _of(self, question: DataQuestion) -> Answer | str:
+        """Return what a page gets, asked once a run."""
+        key = (question.method, question.url, question.body)
+        answer = self._shared.get(key) or await self.ask(question)
+        if isinstance(answer, Answer) and answer.status < 500:
+            self._shared[key] = answer
+        return answer
+
     async def render(self, document: Answer) -> Rendering:
         """Show a page by the table."""
         if self.missing:
@@ -112,28 +135,38 @@ class LabBrowser:
         entry = self.table.get(path) or self.table.get("*") or Shown(document.body.decode)
         shown = entry if isinstance(entry, Shown) else entry(path)
         found = Rendering(document.url, streams=shown.streams)
-        found.requests.append(_made("GET", document.url, DOCUMENT, {}, document))
+        found.requests.append(_made("GET", document.url, DOCUMENT, {}, document, ""))
         asks = list(shown.asks)
         if shown.cut:
             asks = asks[: shown.cut.pop(0)]
         bodies: list[Any] = []
         for ask in asks:
-            word, _, place = ask.rpartition(" ")
-            kind, method = (word or "Fetch", "GET") if word != "POST" else ("Fetch", "POST")
+            word, place, body = _parts(ask)
+            kind, method = ("Fetch", word) if word in METHODS else (word, "GET")
             url = urljoin(document.url, place)
-            refused = self.rules(document.url).refusal("GET", url, kind)
-            answer = refused or await self.ask(DataQuestion(url, method, shown.headers, ""))
-            found.requests.append(_made(method, url, kind, shown.headers, answer))
+            refused = self.rules(document.url).refusal(method, url, kind)
+            found.streams = found.streams or refused == WRONG_METHOD
+            answer = refused or await self._of(DataQuestion(url, method, shown.headers, body))
+            found.requests.append(_made(method, url, kind, shown.headers, answer, body))
             bodies.append(answer.body if isinstance(answer, Answer) else None)
         bodies += [None] * (len(shown.asks) - len(bodies))
         found.html = shown.show(*bodies) if shown.asks else shown.show()
         return found
 
 
+def _parts(ask: str) -> tuple[str, str, str]:
+    """Return method or kind of a request of a table, its address, and its body."""
+    word, _, rest = ask.partition(" ")
+    if not rest:
+        return "GET", word, ""
+    place, _, body = rest.partition(" ")
+    return word, place, body
+
+
 def _made(
-    method: str, url: str, kind: str, headers: Mapping[str, str], answer: Answer | str
+    method: str, url: str, kind: str, headers: Mapping[str, str], answer: Answer | str, body: str
 ) -> MadeRequest:
-    made = MadeRequest(method, url, kind, headers)
+    made = MadeRequest(method, url, kind, headers, body)
     if isinstance(answer, str):
         made.refused = answer
         return made

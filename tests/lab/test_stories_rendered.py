@@ -2,13 +2,17 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
 
+from smartcrawl.rules.data_requests import ENOUGH
 from tests.lab.lab import Lab
 from tests.lab.lab_browser import LabBrowser, Shown
+from tests.lab.lab_site import LabSite
 from tests.site_server import Page
 
 SHELL = Page(
@@ -90,7 +94,7 @@ def test_what_nothing_changed_is_confirmed_without_a_browser(app: Lab):
     assert "confirmed by 4 data requests" in told
     assert "4 data requests, with validators where they have some" in told
     counts = app.rows("SELECT requests, data_requests, renderings FROM run ORDER BY no")
-    assert counts == [(4, 12, 4), (4, 6, 0)]
+    assert counts == [(4, 6, 4), (4, 6, 0)]
 
 
 def test_an_edit_renders_one_page(app: Lab):
@@ -217,6 +221,27 @@ def test_noise_of_what_pages_share_is_learnt_for_all(app: Lab):
     assert renders(app) == []
 
 
+def test_noise_that_each_answer_has_is_learnt(app: Lab, monkeypatch: pytest.MonkeyPatch):
+    page_of, clock = app.site._page, count()
+
+    def answer(path: str) -> Page | None:
+        page = page_of(path)
+        if page is None or not path.startswith("/api/"):
+            return page
+        shown = json.loads(page.body) | {"generatedAt": next(clock)}
+        return data(shown)
+
+    monkeypatch.setattr(app.site, "_page", answer)
+    renders(app)
+    assert len(renders(app)) == ENOUGH
+    assert app.words(*ALL) == SAME
+    assert renders(app) == []
+    app.pages[API.format("two")] = data(text("two", "second"))
+    assert renders(app) == ["/p/two"]
+    assert app.words(*ALL) == ["unchanged", "unchanged", "modified", "unchanged"]
+    assert renders(app) == []
+
+
 def test_what_changed_a_text_is_no_noise(app: Lab):
     app.pages[API.format("one")] = data(text("one", "first", shows=True))
     renders(app)
@@ -323,6 +348,86 @@ def test_what_no_request_brings_again_is_rendered_at_each_visit(app: Lab):
     renders(app)
     assert renders(app) == ["/p/one"]
     assert app.words(*ALL) == SAME
+
+
+@pytest.fixture
+def posted(app: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The same pages, whose data is asked by POST at one address."""
+    page_of = app.site._page
+
+    def answer(path: str) -> Page | None:
+        if path != "/graphql":
+            return page_of(path)
+        found = page_of(API.format(app.site.posted.decode()))
+        return found and replace(found, etag=None)
+
+    def asked(path: str) -> Shown:
+        name = path.rpartition("/")[2] or "home"
+        return Shown(show, ["Script /app.js", API.format("menu"), f"POST /graphql {name}"])
+
+    monkeypatch.setattr(app.site, "_page", answer)
+    LabBrowser.table = {"*": asked}
+    return app
+
+
+def test_data_that_a_declared_post_brings_is_compared(posted: Lab):
+    declare(posted, "data_posts = ['/graphql$']\n")
+    assert renders(posted) == ALL
+    assert posted.hits('"first text of two"') == ["/p/two"]
+    assert posted.site.count("/graphql") == len(ALL)
+    assert renders(posted) == []
+    assert posted.words(*ALL) == SAME
+    posted.pages[API.format("two")] = data(text("two", "second"))
+    assert renders(posted) == ["/p/two"]
+    assert posted.words(*ALL) == ["unchanged", "unchanged", "modified", "unchanged"]
+    assert posted.hits('"first text of two"') == []
+    assert posted.hits('"second text of two"') == ["/p/two"]
+    posted.site.clear()
+    declare(posted)  # what is no longer declared is no longer sent
+    assert "collapsed: 3 pages" in str(posted.run(expect=3))
+    assert posted.site.count("/graphql") == 0
+
+
+def test_a_post_that_is_not_declared_is_not_sent(posted: Lab):
+    assert renders(posted) == ALL
+    assert renders(posted) == ALL  # what it would have brought, no request can tell
+    assert posted.words(*ALL) == SAME
+    assert posted.site.count("/graphql") == 0
+
+
+def test_an_address_that_cannot_exist_lacks_no_data(posted: Lab, monkeypatch: pytest.MonkeyPatch):
+    asks = LabBrowser.table["*"]
+    empty = Shown(lambda *_: "<title>Nothing</title><p>Nothing is here</p>", ["POST /graphql x"])
+    assert callable(asks)
+    LabBrowser.table = {"*": lambda path: asks(path) if path in ALL else empty}
+    posted.settings |= {"SOFT_404_DETECTION": "1"}
+    page_of = posted.site._page
+    monkeypatch.setattr(posted.site, "_page", lambda path: page_of(path) or SHELL)
+    assert len(renders(posted)) == len(ALL) + 1  # the run is complete
+
+
+def test_data_of_a_declared_host_is_asked_at_a_refresh(app: Lab):
+    elsewhere = LabSite("data.example")
+    app.crawl.web.sites.append(elsewhere)
+    for name in ("home", *NAMES):
+        elsewhere.pages[API.format(name)] = app.pages.pop(API.format(name))
+    LabBrowser.table = {"*": lambda path: Shown(show, at_host(shown(path).asks, elsewhere.url("")))}
+    declare(app, 'data_hosts = ["data.example"]\n')
+    assert renders(app) == ALL
+    assert renders(app) == []
+    elsewhere.pages[API.format("two")] = data(text("two", "second"))
+    assert renders(app) == ["/p/two"]
+    assert app.words(*ALL) == ["unchanged", "unchanged", "modified", "unchanged"]
+    assert app.hits('"second text of two"') == ["/p/two"]
+    elsewhere.clear()
+    declare(app)  # what is no longer declared is no longer asked
+    assert "collapsed: 3 pages" in str(app.run(expect=3))
+    assert elsewhere.log == []
+
+
+def at_host(asks: Sequence[str], origin: str) -> list[str]:
+    """The requests of a page, the last of which goes to another origin."""
+    return [*asks[:-1], origin + asks[-1]]
 
 
 def test_a_request_with_a_token_is_not_repeated(app: Lab):
