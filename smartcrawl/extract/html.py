@@ -34,7 +34,7 @@ from smartcrawl.extract.reader import (
 )
 from smartcrawl.extract.sections import Span, markup_line, text_sections
 from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, decode_charset, sniffed_media_type
-from smartcrawl.extract.spans import TokenSpan
+from smartcrawl.extract.spans import TokenSpan, counted_spans
 from smartcrawl.model.documents import LINK, PICTURE, Document, Image, Section
 from smartcrawl.model.urls import join_url
 
@@ -98,7 +98,8 @@ def parse_html(
         drop = (*drop, *_WIKI_CONTROLS) if seen.signs.wiki else drop
         seen = read(markup, drop=drop, boxes=boxes)
     base = document_base_url(url, first.base)
-    text = _main_text(seen, base if str(base) != str(page) else None)
+    excluded, text = _main_text(seen)
+    spans = seen.spans if str(base) == str(page) else _absolute(seen.spans, base)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
     declared = iso_639_1_language(seen.language)
     return Document(
@@ -106,6 +107,7 @@ def parse_html(
         description=seen.description,
         language=detected_language(_sample(text), seen.language) if detect else declared,
         sections=text,
+        counted=counted_spans(seen.tokens, seen.headings, excluded, spans),
         images=_images(seen, base, page),
         links=found.links,
         links_cut=found.more or seen.cut,
@@ -274,9 +276,13 @@ def _is_lost(seen: SeenMarkup) -> bool:
     """Whether all but boilerplate is little: an element of it may not have ended."""
     if seen.kept or not seen.boilerplate:
         return False
-    left_out = sum(len("".join(seen.tokens[slice(*span)])) for span in seen.boilerplate)
-    whole = sum(map(len, seen.tokens))
-    return whole - left_out < _SMALL and _LOST * (whole - left_out) < whole
+    left = 0
+    for start, end in _around(seen.boilerplate, len(seen.tokens)):
+        for token in seen.tokens[start:end]:
+            left += len(token)
+            if left >= _SMALL:
+                return False
+    return _LOST * left < len("".join(seen.tokens))
 
 
 def close_unclosed_parts(markup: str) -> str:
@@ -311,43 +317,44 @@ def _unclosed(open_: list[str], tag: str) -> int:
     return count
 
 
-def _main_text(seen: SeenMarkup, base: can_ada.URL | None = None) -> tuple[Section, ...]:
-    """Return the text of the main region, else all text without boilerplate, else all text.
+def _main_text(seen: SeenMarkup) -> tuple[list[Span], tuple[Section, ...]]:
+    """Return what is excluded, and the text without it.
 
-    ``base``: that of a page with ``<base href>``.
-    Of a page that looks like an article, without what stands around it (``article_surroundings``).
+    It is the main region, else all without boilerplate, else all text. Of a page that looks like an
+    article it lacks what stands around that (``article_surroundings``).
     """
-    tokens, headings = seen.tokens, seen.headings
-    spans = seen.spans if base is None else _absolute(seen.spans, base)
     if seen.kept:
-        excluded = seen.dropped + _around(seen.kept, len(tokens))
-        return text_sections(tokens, headings, excluded, seen.blocks, spans)
-    excluded, text = _region_text(seen, spans)
+        excluded = seen.dropped + _around(seen.kept, len(seen.tokens))
+        return excluded, _text_without(seen, excluded)
+    excluded, text = _region_text(seen)
     if not text:
-        return text_sections(tokens, headings, seen.dropped, seen.blocks, spans)
+        return seen.dropped, _text_without(seen, seen.dropped)
     if more := article_surroundings(seen, excluded):
-        return text_sections(tokens, headings, [*excluded, *more], seen.blocks, spans) or text
-    return text
+        less = [*excluded, *more]
+        if shorter := _text_without(seen, less):
+            return less, shorter
+    return excluded, text
 
 
-def _region_text(
-    seen: SeenMarkup, spans: Sequence[TokenSpan]
-) -> tuple[list[Span], tuple[Section, ...]]:
+def _region_text(seen: SeenMarkup) -> tuple[list[Span], tuple[Section, ...]]:
     """Return what is excluded by its elements, and the text without it."""
-    tokens, headings = seen.tokens, seen.headings
     boilerplate = seen.boilerplate + seen.dropped
     regions = seen.mains or (seen.articles if len(seen.articles) == 1 else [])
     region: tuple[Section, ...] = ()
     around: list[Span] = []
     if regions:
-        around = boilerplate + _around(regions, len(tokens))
-        region = text_sections(tokens, headings, around, seen.blocks, spans)
+        around = boilerplate + _around(regions, len(seen.tokens))
+        region = _text_without(seen, around)
         if _size(region) >= _ENOUGH:
             return around, region
-    text = text_sections(tokens, headings, boilerplate, seen.blocks, spans)
+    text = _text_without(seen, boilerplate)
     if region and _SHARE * _size(region) >= _size(text):
         return around, region
     return boilerplate, text
+
+
+def _text_without(seen: SeenMarkup, excluded: Sequence[Span]) -> tuple[Section, ...]:
+    return text_sections(seen.tokens, seen.headings, excluded, seen.blocks)
 
 
 def _around(spans: list[Span], end: int) -> list[Span]:

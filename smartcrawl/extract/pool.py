@@ -58,8 +58,11 @@ from smartcrawl.extract.wire import (
 from smartcrawl.model.documents import (
     BLOCK_KINDS,
     LIST,
+    PICTURE,
     SPAN_KINDS,
     Block,
+    CountedPicture,
+    CountedSpans,
     Document,
     Link,
     Section,
@@ -191,7 +194,12 @@ def _without_faulty_parts(document: Document, longest: int, answer: bytes, url: 
         _parts(given) - _parts(kept)
         for given, kept in zip(document.sections, sections, strict=True)
     )
-    return replace(document, sections=sections, links=links, images=images, faulty=faulty)
+    counted = document.counted and _sound_counted(document.counted)
+    if document.counted is not None:
+        faulty += len(document.counted.kinds) - len(counted.kinds if counted else ())
+    return replace(
+        document, sections=sections, links=links, images=images, counted=counted, faulty=faulty
+    )
 
 
 def _parts(section: Section) -> int:
@@ -270,6 +278,34 @@ def _sound_spans(spans: Iterable[Span], size: int) -> tuple[Span, ...]:
             kept.append(span)
             start = span.start
     return tuple(kept)
+
+
+def _sound_counted(counted: CountedSpans) -> CountedSpans | None:
+    """Return counted spans without those that no reader gives; None if none are left."""
+    total, kinds, starts, ends, targets, pictures = counted
+    if kinds.count(PICTURE) != len(pictures):
+        return None
+    shown = iter(pictures)
+    kept: list[tuple[str, int, int, str]] = []
+    kept_pictures: list[CountedPicture] = []
+    last = 0
+    for span in zip(kinds, starts, ends, targets, strict=False):
+        kind, start, end, target = span
+        texts = [target]
+        if kind == PICTURE:
+            picture = next(shown)
+            texts += (picture.text, picture.link)
+        inside = last <= start <= end <= total and kind in SPAN_KINDS
+        if not inside or max(map(len, texts)) > MAX_URL_LENGTH:
+            continue
+        kept.append(span)
+        if kind == PICTURE:
+            kept_pictures.append(picture)
+        last = start
+    if not kept:
+        return None
+    kinds, starts, ends, targets = zip(*kept, strict=True)
+    return CountedSpans(total, kinds, starts, ends, targets, tuple(kept_pictures))
 
 
 def _is_sound(link: Link, url: str) -> bool:

@@ -535,16 +535,10 @@ _FEED_TYPES: Final = frozenset({"application/atom+xml", "application/rss+xml"})
 _RELATIONS: Final = ("canonical", "next", "prev", "alternate")
 
 
-@dataclass(slots=True)
-class _Anchor:
-    """An open ``<a>``: its link, None if it is not new, and the first token of its text."""
-
-    reference: Reference | None
-    start: int
-    headerlink: bool
-    to_itself: bool  #: whether it leads to a part of its page
-    target: str  #: its address as written; empty where it has no text of the page
-    alt: str = ""
+#: An open ``<a>``: its link, None if it is not new, the first token of its text, whether it is a
+#: link of a heading by its class, whether it leads to a part of its page, and its address as
+#: written, empty where it has no text of the page. A plain tuple: pages have thousands.
+_Anchor = tuple[Reference | None, int, bool, bool, str]
 
 
 class TooDeepError(Exception):
@@ -555,8 +549,8 @@ class MarkupReader(Regions):
     """Target of lxml's parser, which calls it for each tag and text."""
 
     __slots__ = (
-        *("_album", "_anchor", "_boxes", "_heading", "_links", "_literals", "_routes", "_terms"),
-        *("_words", "data"),
+        *("_album", "_alt", "_anchor", "_boxes", "_heading", "_links", "_literals", "_routes"),
+        *("_spans", "_terms", "_words", "data"),
     )
 
     def __init__(self, links: bool, routes: bool = False, boxes: bool = False) -> None:
@@ -565,6 +559,8 @@ class MarkupReader(Regions):
         self.data = self._tokens.append  # called by the parser for each text
         self._heading: tuple[int, int, str] | None = None  # its first token, level and id
         self._anchor: _Anchor | None = None
+        self._alt = ""  # of the first picture in it that has one
+        self._spans = self._seen.spans
         self._album = ParsedImages()
         self._boxes: list[OpenedBox | int] | None = [] if boxes else None
         self._words: dict[str, bool] = {}
@@ -587,7 +583,7 @@ class MarkupReader(Regions):
         self._tokens.clear()
         self._words.clear()
         self._anchor = None
-        del self._seen, self._album, self._boxes
+        del self._seen, self._spans, self._album, self._boxes
         return seen
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -648,7 +644,8 @@ class MarkupReader(Regions):
                 self._open_region(Region.BOILERPLATE)
             elif role == "main":
                 self._open_content(Region.MAIN)
-            if "sig" in attributes.get("class", "").split() and tag != "dt":
+            classes = attributes.get("class")
+            if classes and "sig" in classes and tag != "dt" and "sig" in classes.split():
                 self._note_place(attributes, DEFINITION)
 
     def _open_content(self, region: Region) -> None:
@@ -753,8 +750,8 @@ class MarkupReader(Regions):
         self._tokens.append(BREAK)
 
     def _note_span(self, span: TokenSpan) -> None:
-        if len(self._seen.spans) < MAX_SPANS and not self._muted:
-            self._seen.spans.append(span)
+        if len(self._spans) < MAX_SPANS and not self._muted:
+            self._spans.append(span)
 
     def _note_place(self, attributes: Attributes, kind: str = PLACE) -> None:
         """Note the id of a heading, a section or an anchor, to which the text behind it belongs."""
@@ -777,9 +774,11 @@ class MarkupReader(Regions):
         self._literals.append(len(self._tokens))
 
     def _close_literal(self) -> None:
-        start = self._literals.pop() if self._literals else len(self._tokens)
-        if not self._literals and start < len(self._tokens):
-            self._note_span((start, -len(self._tokens), INLINE_CODE, "", "", ""))
+        literals = self._literals
+        if literals:
+            start, end = literals.pop(), len(self._tokens)
+            if start < end and not literals:
+                self._note_span((start, -end, INLINE_CODE, "", "", ""))
 
     def _open_row(self, tag: str, attributes: Attributes) -> None:
         self._open_block(tag, attributes)
@@ -828,30 +827,37 @@ class MarkupReader(Regions):
             self._note_place(attributes)
         if href is None:
             return
-        to_itself = href[:1] == "#" and not (self._routes and href[1:2] in ("/", "!"))
-        if to_itself and self._heading is not None and href[1:] == self._heading[2] != "":
-            self._seen.signs.permalinks = True
-        new = None if to_itself else self._refer(href, "hyperlink", attributes.get("rel", ""))
         target = "" if self._muted else span_target(href)
+        if href[:1] == "#" and not (self._routes and href[1:2] in ("/", "!")):
+            if self._heading is not None and href[1:] == self._heading[2] != "":
+                self._seen.signs.permalinks = True
+            marked = "headerlink" in attributes.get("class", "")
+            if target:
+                self._anchor = (None, len(self._tokens), marked, True, target)
+                self._alt = ""
+            return
+        new = self._refer(href, "hyperlink", attributes.get("rel", ""))
         if new is not None or target:
-            marked = to_itself and "headerlink" in attributes.get("class", "")
-            self._anchor = _Anchor(new, len(self._tokens), marked, to_itself, target)
+            self._anchor = (new, len(self._tokens), False, False, target)
+            self._alt = ""
 
     def _close_anchor(self) -> None:
-        anchor = self._anchor
-        if anchor is None:
+        if self._anchor is None:
             return
+        reference, start, marked, to_itself, target = self._anchor
         self._anchor = None
-        if anchor.reference is not None or anchor.to_itself:
-            text = markup_line("".join(self._tokens[anchor.start :]))
-            if anchor.reference is not None:
-                anchor.reference.anchor = (text or anchor.alt)[:MAX_ANCHOR].rstrip()
-            elif anchor.headerlink or text in PERMALINKS:
-                self._tokens[anchor.start :] = [""] * (len(self._tokens) - anchor.start)
-                self._seen.signs.permalinks = True
-                return
-        if anchor.target and anchor.start < len(self._tokens):
-            self._note_span((anchor.start, -len(self._tokens), LINK, anchor.target, "", ""))
+        if reference is not None:
+            text = markup_line("".join(self._tokens[start:]))
+            reference.anchor = (text or self._alt)[:MAX_ANCHOR].rstrip()
+        elif to_itself and (
+            marked or markup_line("".join(self._tokens[start:])) in PERMALINKS
+        ):
+            self._tokens[start:] = [""] * (len(self._tokens) - start)
+            self._seen.signs.permalinks = True
+            return
+        end = len(self._tokens)
+        if target and start < end:
+            self._note_span((start, -end, LINK, target, "", ""))
 
     def _open_area(self, tag: str, attributes: Attributes) -> None:
         alt = markup_line(attributes.get("alt", ""))[:MAX_ANCHOR].rstrip()
@@ -862,8 +868,7 @@ class MarkupReader(Regions):
 
     def _open_image(self, tag: str, attributes: Attributes) -> None:
         alt = markup_line(attributes.get("alt", ""))
-        if self._anchor is not None and alt and not self._anchor.alt:
-            self._anchor.alt = alt
+        self._alt = self._alt or alt  # of no account outside of links
         if not self._is_inert() and self._counts():
             heading = len(self._seen.headings) - (self._heading is None)
             src = self._album.add(attributes, alt, heading)
@@ -871,7 +876,7 @@ class MarkupReader(Regions):
                 self._note_picture(src, alt)
 
     def _note_picture(self, src: str, alt: str) -> None:
-        link = self._anchor.target if self._anchor is not None else ""
+        link = self._anchor[-1] if self._anchor is not None else ""
         at = len(self._tokens)
         self._note_span((at, -at - 1, PICTURE, src, alt[:MAX_ALT].rstrip(), link))
         self._tokens.append("")  # which goes where its surroundings are no text of the page

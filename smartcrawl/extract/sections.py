@@ -14,7 +14,6 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from smartcrawl.extract.spans import TokenSpan, with_spans
 from smartcrawl.model.documents import LIST, TABLE, Block, Section
 
 EDGE: Final = "\6"  #: before the first and after the last character of a block
@@ -292,7 +291,6 @@ def text_sections(
     headings: Iterable[Heading],
     excluded: Iterable[Span],
     blocks: Sequence[TokenBlock] = (),
-    spans: Sequence[TokenSpan] = (),
 ) -> tuple[Section, ...]:
     """Return the sections of a page without the tokens in ``excluded``.
 
@@ -300,13 +298,11 @@ def text_sections(
     without text starts no section.
     """
     kept = list(tokens)
-    excluded = list(excluded)
     for start, end in excluded:
         kept[start:end] = [BREAK] * (end - start)
     divided = TokenBlocks(blocks)
     found: list[Section] = []
-    places: list[tuple[int, int]] = []
-    level, title, begin, before = 0, "", 0, 0
+    level, title, begin = 0, "", 0
     for heading in (*headings, Heading(len(kept), len(kept), 0)):
         following = markup_line("".join(kept[heading.start : heading.end]))
         if not following and heading.start < len(kept):
@@ -314,9 +310,8 @@ def text_sections(
         section = _section(kept, level, title, (begin, heading.start), divided)
         if title or section.text:
             found.append(section)
-            places.append((before, begin))
-        level, title, begin, before = heading.level, following, heading.end, heading.start
-    return tuple(with_spans(found, places, kept, spans, excluded) if spans else found)
+        level, title, begin = heading.level, following, heading.end
+    return tuple(found)
 
 
 def _section(kept: list[str], level: int, title: str, span: Span, blocks: TokenBlocks) -> Section:

@@ -1,25 +1,37 @@
-"""Links, pictures, code and ids in the texts of a page, found beside its tokens.
+"""Links, pictures, code and ids in the texts of a page, counted beside its tokens.
 
 No layout of a text adds or removes a character that is no white space. So a place among the tokens
-is the number of such characters before it, and the texts need no marks.
+is the number of such characters before it, and the texts need no marks. ``model.placed_spans``
+finds the places in the texts.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from functools import partial
-from itertools import accumulate, repeat
-from operator import add, attrgetter, neg, sub
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from itertools import accumulate, compress, count
+from operator import itemgetter, lt, neg
+from typing import Final
 
-from smartcrawl.model.documents import DEFINITION, PICTURE, PLACE, Section, Span
+from smartcrawl.model.documents import (
+    DEFINITION,
+    PICTURE,
+    PLACE,
+    CountedPicture,
+    CountedSpans,
+)
 from smartcrawl.model.urls import MAX_URL_LENGTH, unsigned_url
 
 MAX_SPANS: Final = 50_000  #: of one document; later ones are text only
 MAX_ID: Final = 300  #: characters of an id; a longer one is none
 _BLANKS: Final = "\0\1\2\3\4\5"  # marks of ``extract.sections``: ends of lines and cells, spaces
+_WHITE: Final = (_BLANKS + " \t\n\v\f\r\x1c\x1d\x1e\x1f").encode()
+_WIDE: Final = (  # the other white space of str.split
+    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
+    "\u202f\u205f\u3000"
+)
+_LINE_END: Final = "\0"
 _LINE_ENDS: Final = frozenset("\0\5")
 _NEAR: Final = 50  # tokens before a picture that are looked at
 _EDGES: Final = "\6\7\x0e\x0f\x10"  # of which one that the text has not is put between tokens
@@ -45,161 +57,112 @@ def span_target(href: str) -> str:
     return unsigned_url(href) if "?" in href or ";" in href else href
 
 
-class TokenPiece(NamedTuple):
-    """The tokens from which a heading or a text was made."""
-
-    start: int
-    text: str
-    is_heading: bool
-
-
-def with_spans(
-    sections: list[Section],
-    places: Sequence[tuple[int, int]],
+def counted_spans(
     tokens: Sequence[str],
-    spans: Iterable[TokenSpan],
-    excluded: Iterable[tuple[int, int]],
-) -> list[Section]:
-    """Return sections with their spans.
+    headings: Sequence[tuple[int, int, int]],
+    excluded: Sequence[tuple[int, int]],
+    spans: Sequence[TokenSpan],
+) -> CountedSpans | None:
+    """Return the spans of the texts that are made of tokens without the ``excluded`` ones.
 
-    ``places``: for each section the first tokens of its heading and of its text. ``tokens``: those
-    that were made into the sections, with marks in place of the ``excluded`` ones. A link or code
-    without text is none.
+    A link or code without text is none, nor is a picture or an id among excluded tokens.
+    ``headings``: first token, the one after the last and level of each, in their order. None: there
+    is no span, or the tokens have each character that could be put between them.
     """
-    pieces = [
-        piece
-        for (heading, text), section in zip(places, sections, strict=True)
-        for piece in (
-            TokenPiece(heading, section.heading, is_heading=True),
-            TokenPiece(text, section.text, is_heading=False),
-        )
-    ]
-    ordered = sorted(_outside(spans, excluded, tokens))
-    found = _Places(pieces, tokens).spans(ordered) if ordered and pieces else {}
-    for number in {piece // 2 for piece in found}:
-        head, text = (tuple(found.get(2 * number + at, ())) for at in (0, 1))
-        sections[number] = sections[number]._replace(spans=text, head=head)
-    return sections
+    if not spans:
+        return None
+    kept = list(tokens)
+    for start, end in excluded:
+        kept[start:end] = [_LINE_END] * (end - start)
+    ordered = sorted(spans)
+    starts, ends, kinds, targets, _, _ = zip(*ordered, strict=True)
+    lasts = tuple(map(neg, ends))
+    counts = _counts(kept, {*starts, *lasts})
+    if not counts:
+        return None
+    low = list(map(counts.__getitem__, starts))
+    high = list(map(counts.__getitem__, lasts))
+    stays = list(map(lt, low, high))
+    pictures: list[CountedPicture] = []
+    apart = _Apart(excluded)
+    for at in compress(count(), map(_POINTS.__contains__, kinds)):
+        start, _, kind, _, text, link = ordered[at]
+        if kind != PICTURE:
+            stays[at] = start not in apart
+            continue
+        stays[at] = start < len(kept) and not kept[start]
+        if stays[at]:
+            in_heading = _is_in_heading(start, headings)
+            pictures.append(CountedPicture(text, link, _begins_line(kept, start), in_heading))
+    if not any(stays):
+        return None
+    return CountedSpans(
+        counts[-1],
+        tuple(compress(kinds, stays)),
+        tuple(compress(low, stays)),
+        tuple(compress(high, stays)),
+        tuple(compress(targets, stays)),
+        tuple(pictures),
+    )
 
 
-def _outside(
-    spans: Iterable[TokenSpan], excluded: Iterable[tuple[int, int]], tokens: Sequence[str]
-) -> Iterable[TokenSpan]:
-    """Yield the spans that may have text; those in excluded tokens have none."""
-    starts: list[int] = []
-    ends: list[int] = []
-    for start, end in sorted(excluded):
-        starts.append(start)
-        ends.append(max(end, ends[-1]) if ends else end)
-    for span in spans:
-        start, _, kind, *_ = span
-        if kind == PICTURE:
-            if start < len(tokens) and not tokens[start]:
-                yield span
-        elif kind not in _IDS or not (at := bisect_right(starts, start)) or ends[at - 1] <= start:
-            yield span
+def _counts(tokens: Sequence[str], edges: set[int]) -> dict[int, int]:
+    """Return how many characters that are no white space are before some tokens; of all under -1.
 
-
-class _Places:
-    """The places in texts that belong to edges of spans of tokens.
-
-    Pages have thousands of spans, so that all of one kind of number are made together.
+    Nothing is counted where the tokens have all characters that could be put between them.
     """
-
-    def __init__(self, pieces: Sequence[TokenPiece], tokens: Sequence[str]) -> None:
-        self._tokens = tokens
-        self._pieces = pieces
-        self._text = "\n".join([piece.text for piece in pieces])
-        self._starts = list(accumulate((len(piece.text) + 1 for piece in pieces), initial=0))
-        words = self._text.replace("\n", " ").replace("\t", " ").split(" ")
-        self._words = list(accumulate(map(len, words)))  # characters up to the end of each
-
-    def spans(self, spans: Sequence[TokenSpan]) -> dict[int, list[Span]]:
-        """Return the spans of each piece, by its number."""
-        firsts, ends, kinds, *rest = zip(*spans, strict=True)
-        lasts = list(map(neg, ends))
-        counts = _counts(self._tokens, {*firsts, *lasts}, self._text)
-        total = self._words[-1]
-        if counts.get(-1) != total:
-            return {}
-        word = partial(bisect_right, self._words)
-        low = list(map(counts.__getitem__, firsts))
-        high = list(map(counts.__getitem__, lasts))
-        begins = list(map(add, low, map(word, low)))
-        stops = list(map(add, high, map(word, map(sub, high, repeat(1)))))
-        found: dict[int, list[Span]] = {}
-        into: list[Span] = []
-        base = after = 0
-        for number, (begin, stop, kind, *more) in enumerate(
-            zip(begins, stops, kinds, *rest, strict=True)
-        ):
-            if kind == PICTURE:
-                piece, at = self._picture(firsts[number], low[number])
-                found.setdefault(piece, []).append(Span(kind, at, at, *more))
-                continue
-            if begin >= stop and (kind not in _IDS or low[number] == total):
-                continue  # it has no text
-            if begin >= after:
-                piece = bisect_right(self._starts, begin) - 1
-                base, after = self._starts[piece], self._starts[piece + 1]
-                into = found.setdefault(piece, [])
-            end = stop if begin < stop < after else begin if begin >= stop else after - 1
-            into.append(_new_span(Span, (kind, begin - base, end - base, *more)))
-        for of_piece in found.values():
-            of_piece.sort(key=_start)
-        return found
-
-    def _picture(self, token: int, count: int) -> tuple[int, int]:
-        """Return the piece of a picture, and its place there.
-
-        It is behind the text before it, unless it begins a line. In no heading is one of before it.
-        """
-        total = self._words[-1]
-        if count and (count == total or not self._begins_line(token)):
-            at = count + bisect_right(self._words, count - 1)
-            piece = bisect_right(self._starts, at - 1) - 1
-            return piece, at - self._starts[piece]
-        at = count + bisect_right(self._words, count) if count < total else 0
-        piece = bisect_right(self._starts, at) - 1
-        if self._pieces[piece].is_heading and token < self._pieces[piece].start:
-            return (piece - 1, len(self._pieces[piece - 1].text)) if piece else (1, 0)
-        return piece, at - self._starts[piece]
-
-    def _begins_line(self, token: int) -> bool:
-        for before in self._tokens[max(token - _NEAR, 0) : token][::-1]:
-            if before in _LINE_ENDS:
-                return True
-            if before.strip(_BLANKS).strip():
-                return False
-        return True
-
-
-def _counts(tokens: Sequence[str], edges: set[int], text: str) -> dict[int, int]:
-    """Return the numbers of characters before some tokens; of all under -1.
-
-    Nothing is counted where the text has all characters that could be put between tokens.
-    """
-    edge = next((mark for mark in _EDGES if mark not in text), "")
-    if not edge:
-        return {}
     ordered = sorted(edges)
-    while ordered[-1] >= len(tokens):
-        ordered.pop()
-    marked = list(tokens)
-    for at in ordered:
-        marked[at] = edge + marked[at]
-    joined = "".join(marked)
-    for blank in _BLANKS:
-        if blank in joined:
-            joined = joined.replace(blank, " ")
-    parts = "".join(joined.split()).split(edge)
-    *counts, total = accumulate(map(len, parts))
-    found = dict(zip(ordered, counts, strict=True))
-    if len(found) < len(edges):
-        found |= dict.fromkeys(edges.difference(found), total)
-    return found | {-1: total}
+    for edge in _EDGES:
+        marked = [*tokens, *("" for _ in range(ordered[-1] + 1 - len(tokens)))]
+        for at in ordered:
+            marked[at] = edge + marked[at]
+        parts = _without_white("".join(marked)).split(edge)
+        if len(parts) == len(ordered) + 1:
+            counts = dict(zip(ordered, accumulate(map(len, parts)), strict=False))
+            counts[-1] = sum(map(len, parts))
+            return counts
+    return {}
 
 
-_IDS: Final = frozenset({PLACE, DEFINITION})
-_new_span: Final = tuple.__new__
-_start: Final = attrgetter("start")
+def _without_white(text: str) -> str:
+    if text.isascii():
+        return text.encode().translate(None, _WHITE).decode("ascii")
+    text = (
+        text.encode("utf-8", "surrogatepass")
+        .translate(None, _WHITE)
+        .decode("utf-8", "surrogatepass")
+    )
+    for white in _WIDE:
+        if white in text:
+            text = text.replace(white, "")
+    return text
+
+
+class _Apart:
+    """Whether tokens are in some spans of them."""
+
+    def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
+        ordered = sorted(spans)
+        self._starts = [start for start, _ in ordered]
+        self._ends = list(accumulate((end for _, end in ordered), max))
+
+    def __contains__(self, token: int) -> bool:
+        at = bisect_right(self._starts, token)
+        return at > 0 and self._ends[at - 1] > token
+
+
+def _is_in_heading(token: int, headings: Sequence[tuple[int, int, int]]) -> bool:
+    at = bisect_right(headings, token, key=itemgetter(0))
+    return at > 0 and token < headings[at - 1][1]
+
+
+def _begins_line(tokens: Sequence[str], token: int) -> bool:
+    for before in tokens[max(token - _NEAR, 0) : token][::-1]:
+        if before in _LINE_ENDS:
+            return True
+        if before.strip(_BLANKS).strip():
+            return False
+    return True
+
+
+_POINTS: Final = frozenset({PICTURE, PLACE, DEFINITION})

@@ -24,6 +24,7 @@ PLACE: Final = "place"
 DEFINITION: Final = "name"
 PAGE_PLACE: Final = "page="  #: before the number of a page in the id of its place (RFC 8118)
 SPAN_KINDS: Final = (INLINE_CODE, LINK, PICTURE, PLACE, DEFINITION)
+ID_KINDS: Final = frozenset({PLACE, DEFINITION})  #: those whose target is an id
 
 
 class Link(NamedTuple):
@@ -108,6 +109,31 @@ def moved_span(span: Span, by: int) -> Span:
     return span._replace(start=span.start + by, end=span.end + by)
 
 
+class CountedPicture(NamedTuple):
+    """What else is known of a picture among counted spans."""
+
+    text: str  #: its alternative text
+    link: str  #: the address to which it leads by itself
+    begins_line: bool
+    in_heading: bool
+
+
+class CountedSpans(NamedTuple):
+    """The spans of a document as they are read, before their places in its texts are known.
+
+    ``starts`` and ``ends`` count the characters before a place that are no white space, in all
+    headings and texts in their order. Each field but the first and the last has a value for each
+    span, by start, outer ones first.
+    """
+
+    total: int  #: of such characters in the document
+    kinds: tuple[str, ...]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    targets: tuple[str, ...]
+    pictures: tuple[CountedPicture, ...] = ()  #: one for each picture, in their order
+
+
 class Section(NamedTuple):
     """One heading (``level`` 1 to 6, or 0 before the first) and the text below it."""
 
@@ -183,6 +209,8 @@ class Document:
     keywords: str = ""  #: of ``<meta name="keywords">``, as written; not searched
     published: int | None = None  #: Unix seconds, where the page says it
     author: str = ""  #: where the page says it; several are separated by commas
+    #: Those of a page; ``model.placed_spans`` puts them into ``sections``, for those who need them.
+    counted: CountedSpans | None = None
     faulty: int = 0  #: blocks, links and pictures that its reader gave wrongly, and that it lacks
 
     @property

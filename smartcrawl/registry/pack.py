@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backports import zstd
 
-from smartcrawl.model.documents import Block, Document, Image, Link, Section, Span
+from smartcrawl.model.documents import (
+    Block,
+    CountedPicture,
+    CountedSpans,
+    Document,
+    Image,
+    Link,
+    Section,
+    Span,
+)
+from smartcrawl.model.placed_spans import placed_spans
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, normalize_url, url_hash
 from smartcrawl.registry.connection import Many
 
@@ -31,6 +41,7 @@ class _Fields:
 
     sections: tuple[Section, ...]
     images: tuple[Image, ...]
+    counted: CountedSpans | None
 
 
 @cache
@@ -114,17 +125,23 @@ def numbers_for_sql(values: Iterable[int]) -> Many:
 
 
 def pack_stored_document(document: Document) -> bytes:
-    """Pack the parts of a document that have no column in content: sections and images."""
-    return _packed(_adapter(_Fields), _Fields(document.sections, document.images))
+    """Pack the parts of a document that have no column in content: sections, spans and images."""
+    fields = _Fields(document.sections, document.images, document.counted)
+    return _packed(_adapter(_Fields), fields)
 
 
 def unpack_stored_document(packed: bytes) -> Document:
     """Return the document that ``pack_stored_document`` packed, without the fields of columns."""
     fields = json.loads(zstd.decompress(packed))
-    return Document(
-        sections=tuple(map(_section, fields["sections"])),
-        images=_images(fields),
-    )
+    sections = tuple(map(_section, fields["sections"]))
+    if counted := fields.get("counted"):  # those of pages, since version 9 of the extraction
+        sections = placed_spans(sections, _counted(counted))
+    return Document(sections=sections, images=_images(fields))
+
+
+def _counted(fields: list[Any]) -> CountedSpans:
+    *columns, pictures = fields
+    return CountedSpans(*columns, tuple(CountedPicture(*picture) for picture in pictures))
 
 
 def _section(fields: list[Any]) -> Section:

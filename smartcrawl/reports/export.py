@@ -26,6 +26,7 @@ from smartcrawl.model.markdown import (
     one_text_line,
     text_as_markdown_line,
 )
+from smartcrawl.model.placed_spans import with_placed_spans
 from smartcrawl.model.redaction import escaped_tags, json_safe_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_item_id
@@ -147,6 +148,7 @@ def page_as_markdown(document: Document, *, title: str = "", url: str = "") -> s
 
     Source: CommonMark 0.31; tables: GitHub Flavored Markdown 0.29.
     """
+    document = with_placed_spans(document)
     base = document_base_url(url) if url else None
     parts: list[str] = []
     name = one_text_line(title or document.title)

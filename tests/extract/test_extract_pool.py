@@ -24,7 +24,16 @@ from smartcrawl.extract import pool as pools
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
 from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.sniff import CSV, JSON, MARKDOWN, PDF, XLSX, XML
-from smartcrawl.model.documents import Block, Document, Image, Link, Section, Span
+from smartcrawl.model.documents import (
+    Block,
+    CountedPicture,
+    CountedSpans,
+    Document,
+    Image,
+    Link,
+    Section,
+    Span,
+)
 from tests.extract import made_documents as documents
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals, no /proc")
@@ -600,6 +609,35 @@ def test_a_span_outside_of_its_text_is_dropped_and_the_text_stays():
 
     answer = wire.wire_document(spanned(*kept, *wrong))
     assert pools.parse_document_answer(answer, CSV) == spanned(*kept, faulty=2 * len(wrong))
+
+
+def test_a_counted_span_that_no_reader_gives_is_dropped_and_the_text_stays():
+    picture = CountedPicture("lamp", "", begins_line=True, in_heading=False)
+
+    def counted(*spans: tuple[str, int, int, str], faulty: int = 0) -> Document:
+        pictures = (picture,) * sum(kind == "picture" for kind, *_ in spans)
+        columns = zip(*spans, strict=True) if spans else ()
+        parts = CountedSpans(4, *columns, pictures) if spans else None
+        return replace(SOUND, counted=parts, faulty=faulty)
+
+    kept = [("link", 0, 2, "b"), ("picture", 2, 2, "c"), ("place", 3, 3, "d")]
+    wrong = [
+        ("link", 3, 5, "b"),
+        ("link", 3, 2, "b"),
+        ("code", 2, 4, ""),
+        ("bold", 3, 4, ""),
+        ("picture", 3, 3, "c" * 9_000),
+    ]
+
+    def read(document: Document) -> Document:
+        return pools.parse_document_answer(wire.wire_document(document), CSV)
+
+    assert read(counted(*kept, *wrong)) == counted(*kept, faulty=len(wrong))
+    assert read(counted(*wrong[:2])) == counted(faulty=2)
+    extra = counted(*kept)
+    assert extra.counted is not None
+    unfit = replace(extra, counted=extra.counted._replace(pictures=()))
+    assert read(unfit) == counted(faulty=len(kept))
 
 
 def test_no_reader_counts_its_own_faults():

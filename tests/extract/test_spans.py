@@ -1,19 +1,25 @@
 """Links, pictures, code and ids beside the text of pages, which never change it."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smartcrawl.extract import reader, sections
 from smartcrawl.extract.html import parse_html
-from smartcrawl.extract.spans import MAX_SPANS
+from smartcrawl.extract.spans import MAX_SPANS, counted_spans
 from smartcrawl.model.documents import Document, Section, Span
+from smartcrawl.model.placed_spans import placed_spans, with_placed_spans
+from smartcrawl.registry.pack import pack_stored_document, unpack_stored_document
 
 URL = "http://a.example/x/y.html"
 
 
 def document(body: str) -> Document:
-    return parse_html(body.encode(), content_type="text/html; charset=utf-8", url=URL)
+    return with_placed_spans(
+        parse_html(body.encode(), content_type="text/html; charset=utf-8", url=URL)
+    )
 
 
 def spans_of(body: str) -> list[tuple[str, ...]]:
@@ -157,7 +163,8 @@ def test_text_and_blocks_are_those_of_a_page_without_spans(pieces):
     excluded = seen.boilerplate
 
     plain = sections.text_sections(seen.tokens, seen.headings, excluded, seen.blocks)
-    found = sections.text_sections(seen.tokens, seen.headings, excluded, seen.blocks, seen.spans)
+    counted = counted_spans(seen.tokens, seen.headings, excluded, seen.spans)
+    found = placed_spans(plain, counted) if counted else plain
 
     assert tuple(section._replace(spans=(), head=()) for section in found) == plain
     for section in found:
@@ -176,3 +183,22 @@ def test_spans_of_a_page_are_limited():
     body = "<p>" + "<a href=b>c</a> " * (MAX_SPANS + 1)
 
     assert len(section_of(body).spans) == MAX_SPANS
+
+
+def test_a_stored_page_has_its_spans_at_their_places():
+    body = "<h1 id=a>A <code>b</code></h1><p>c <a href=d>e</a> <img src=f.png alt=g>"
+    page = parse_html(body.encode(), content_type="text/html; charset=utf-8", url=URL)
+
+    stored = unpack_stored_document(pack_stored_document(page))
+
+    assert page.sections[0].spans == page.sections[0].head == ()
+    assert stored.sections == document(body).sections
+    assert [span.kind for span in stored.sections[0].head] == ["place", "code"]
+    assert [span.kind for span in stored.sections[0].spans] == ["link", "picture"]
+
+
+def test_a_text_of_another_length_gets_no_spans():
+    page = parse_html(b"<p>a <a href=b>c</a>", content_type="text/html", url=URL)
+    longer = replace(page, sections=(page.sections[0]._replace(text="a c d"),))
+
+    assert with_placed_spans(longer).sections == longer.sections

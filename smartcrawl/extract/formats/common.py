@@ -23,9 +23,10 @@ from smartcrawl.extract.sections import (
     markup_line,
     text_sections,
 )
-from smartcrawl.extract.spans import MAX_SPANS, TokenSpan, span_target
+from smartcrawl.extract.spans import MAX_SPANS, TokenSpan, counted_spans, span_target
 from smartcrawl.model.documents import CODE, INLINE_CODE, LINK, TABLE, Block, Document, Section
 from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.model.placed_spans import placed_spans
 
 MAX_TEXT: Final = 20_000_000  #: characters of one document
 MAX_TITLE: Final = 200  #: characters
@@ -203,7 +204,9 @@ class Tokens:
         for heading in sorted(self._headings, key=lambda found: (found.start, -found.end)):
             if not kept or heading.start >= kept[-1].end:
                 kept.append(heading)
-        return text_sections(self._tokens, kept, (), self._tables, self._spans)
+        found = text_sections(self._tokens, kept, (), self._tables)
+        counted = counted_spans(self._tokens, kept, (), self._spans)
+        return placed_spans(found, counted) if counted else found
 
 
 def clean_document_text(text: str) -> str:

@@ -30,6 +30,7 @@ from smartcrawl.extract.html import HTML_TYPES, parse_html
 from smartcrawl.extract.links import Reference, absolute_target
 from smartcrawl.extract.sections import markup_line
 from smartcrawl.model.documents import INLINE_CODE, LINK, Document, Section, Span
+from smartcrawl.model.placed_spans import with_placed_spans
 
 _CONTAINER: Final = "META-INF/container.xml"
 _ENCRYPTION: Final = "META-INF/encryption.xml"
@@ -75,7 +76,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
         )
         if not chapter.text and _SVG in markup:
             chapter = replace(chapter, sections=_drawn(markup, part))
-        text += map(_outside, chapter.sections)
+        text += map(_outside, with_placed_spans(chapter).sections)
         size += len(chapter.text)
         check_document_text(size)
         if len(references) < MAX_REFERENCES:
