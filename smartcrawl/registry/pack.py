@@ -140,8 +140,9 @@ def unpack_stored_document(packed: bytes) -> Document:
 
 
 def _counted(fields: list[Any]) -> CountedSpans:
-    *columns, pictures = fields
-    return CountedSpans(*columns, tuple(CountedPicture(*picture) for picture in pictures))
+    total, kinds, starts, ends, targets, pictures = fields
+    shown = tuple(CountedPicture(*picture) for picture in pictures)
+    return CountedSpans(total, kinds, starts, ends, targets, shown)
 
 
 def _section(fields: list[Any]) -> Section:
