@@ -35,7 +35,7 @@ from smartcrawl.extract.reader import (
 from smartcrawl.extract.sections import Span, markup_line, text_sections
 from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, decode_charset, sniffed_media_type
 from smartcrawl.extract.spans import TokenSpan, counted_spans
-from smartcrawl.model.documents import LINK, PICTURE, Document, Image, Section
+from smartcrawl.model.documents import LINK, PICTURE, CountedSpans, Document, Image, Section
 from smartcrawl.model.urls import join_url
 
 __all__ = [
@@ -99,7 +99,6 @@ def parse_html(
         seen = read(markup, drop=drop, boxes=boxes)
     base = document_base_url(url, first.base)
     excluded, text = _main_text(seen)
-    spans = seen.spans if str(base) == str(page) else _absolute(seen.spans, base)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
     declared = iso_639_1_language(seen.language)
     return Document(
@@ -107,7 +106,7 @@ def parse_html(
         description=seen.description,
         language=detected_language(_sample(text), seen.language) if detect else declared,
         sections=text,
-        counted=counted_spans(seen.tokens, seen.headings, excluded, spans),
+        counted=_counted(seen, excluded, base, page),
         images=_images(seen, base, page),
         links=found.links,
         links_cut=found.more or seen.cut,
@@ -233,6 +232,13 @@ def _title(seen: SeenMarkup) -> str:
 def _images(seen: SeenMarkup, base: can_ada.URL, page: can_ada.URL) -> tuple[Image, ...]:
     images = seen.images.values()
     return document_images(images, base) if str(base) != str(page) else tuple(images)
+
+
+def _counted(
+    seen: SeenMarkup, excluded: Sequence[Span], base: can_ada.URL, page: can_ada.URL
+) -> CountedSpans | None:
+    spans = seen.spans if str(base) == str(page) else _absolute(seen.spans, base)
+    return counted_spans(seen.tokens, seen.headings, excluded, spans)
 
 
 def _absolute(spans: Iterable[TokenSpan], base: can_ada.URL) -> list[TokenSpan]:

@@ -328,7 +328,8 @@ PAGES: Final = 25  #: so many pages wear a process out as much as one other docu
 _PIPE: Final = 512 * 1024  #: bytes of answers in the pipe
 _START_SECONDS: Final = 60.0  #: limit for the start of a process
 _END_SECONDS: Final = 10.0  #: limit for the end of a process that was killed
-_COMPLAINT: Final = 4_096  #: bytes of its standard error that are read
+_COMPLAINT: Final = 4_096  #: bytes at the end of its standard error that count
+_COMPLAINTS: Final = 65_536  #: bytes of it in the pipe; parsers complain of documents before, too
 #: Signals by which a parser ends itself; another may come from the operator or the system.
 _CRASHES: Final = frozenset(
     {"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"}
@@ -464,7 +465,7 @@ class ParserProcess:
             code = self._popen.wait()
         complaint = b""
         if self._popen.stderr is not None:
-            complaint = self._popen.stderr.read(_COMPLAINT) or b""
+            complaint = (self._popen.stderr.read(_COMPLAINTS) or b"")[-_COMPLAINT:]
             self._popen.stderr.close()
         self._input.close()
         self._output.close()

@@ -292,6 +292,9 @@ _SIGNATURES: Final = (
     (b"\x7fELF", "application/x-executable"),
     (b"\x00asm", "application/wasm"),
 )
+_PDF_MARK: Final = b"\n%PDF-1."
+_PDF_END: Final = b"%%EOF"
+_PDF_MARK_WITHIN: Final = 1_024  #: bytes at the beginning, and as many at the end
 _FIRST_BYTES: Final = frozenset(mark[:1] for mark, _ in _SIGNATURES)
 #: Texts other than pages. Their bytes are often binary by mistake of a header, not of a server.
 _PLAIN: Final = TEXT_TYPES | _MARKED | {"", MARKDOWN}
@@ -373,6 +376,8 @@ def sniffed_media_type(content_type: str, body: bytes, url: str = "") -> str:
         start = _narrow(start)
     if signed := _signed(start):
         return _settled(signed, named, body, url)
+    if _is_pdf_behind(start, body):
+        return PDF
     if named in _TEXTS:
         if _BINARY.search(start):
             return BINARY
@@ -463,6 +468,15 @@ def _signed(start: bytes) -> str:
     if start[:1] not in _FIRST_BYTES:
         return ""
     return next((mime for mark, mime in _SIGNATURES if start.startswith(mark)), "")
+
+
+def _is_pdf_behind(start: bytes, body: bytes) -> bool:
+    """Whether a whole PDF is behind something else, such as a page that was saved into its file.
+
+    PDFium and other readers look for the mark in the first 1,024 bytes.
+    """
+    marked = start.find(_PDF_MARK, 0, _PDF_MARK_WITHIN) >= 0
+    return marked and body.rfind(_PDF_END, max(0, len(body) - _PDF_MARK_WITHIN)) >= 0
 
 
 def _settled(signed: str, named: str, body: bytes, url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import docx
@@ -241,6 +242,129 @@ def epub(**files: str) -> bytes:
     })  # fmt: skip
 
 
+def _open_document(kind: str, mime: str, body: str) -> bytes:
+    spaces = " ".join(
+        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{space}:1.0"'
+        for name, space in (
+            *((name, name) for name in ("office", "table", "text", "presentation")),
+            ("draw", "drawing"),
+        )
+    )
+    manifest = '<m:manifest xmlns:m="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"/>'
+    return zipped({
+        "mimetype": mime,
+        "content.xml": f"<office:document-content {spaces}><office:body><office:{kind}>{body}"
+        f"</office:{kind}></office:body></office:document-content>",
+        "META-INF/manifest.xml": manifest,
+    })  # fmt: skip
+
+
+def ods() -> bytes:
+    """Return an ODS with a sheet of two rows."""
+    rows = "".join(
+        f"<table:table-row>{''.join(cells)}</table:table-row>"
+        for cells in (
+            [f"<table:table-cell office:value-type='string'><text:p>{text}</text:p>"
+             "</table:table-cell>" for text in row]
+            for row in (("lamp", "fuse"), ("reading", "two amperes"))
+        )
+    )  # fmt: skip
+    body = f"<table:table table:name='Fuses'>{rows}</table:table>"
+    return _open_document("spreadsheet", sniff.ODS, body)
+
+
+def odp() -> bytes:
+    """Return an ODP with a slide: a title and a text."""
+    boxes = "".join(
+        f"<draw:frame presentation:class='{kind}'><draw:text-box><text:p>{text}</text:p>"
+        "</draw:text-box></draw:frame>"
+        for kind, text in (("title", "Lamps"), ("outline", "A lamp takes a fuse."))
+    )
+    body = f"<draw:page draw:name='page1'>{boxes}</draw:page>"
+    return _open_document("presentation", sniff.ODP, body)
+
+
+def _xls_record(number: int, data: bytes = b"") -> bytes:
+    return struct.pack("<HH", number, len(data)) + data
+
+
+def xls() -> bytes:
+    """Return an XLS of BIFF8, with a sheet of two rows, in an OLE file of 512-byte sectors."""
+    begin = struct.pack("<HHHHII", 0x600, 5, 0, 0, 0, 6)
+    sheet = _xls_record(0x809, begin[:2] + struct.pack("<H", 0x10) + begin[4:])
+    for row, cells in enumerate((("lamp", "fuse"), ("reading", "two amperes"))):
+        for column, text in enumerate(cells):
+            cell = struct.pack("<HHHHB", row, column, 0, len(text), 0) + text.encode("ascii")
+            sheet += _xls_record(0x204, cell)
+    sheet += _xls_record(0x0A)
+    name = b"Fuses"
+    before = _xls_record(0x809, begin) + _xls_record(0x42, struct.pack("<H", 1200))
+    at = len(before) + 4 + 8 + len(name) + 4
+    bound = _xls_record(0x85, struct.pack("<IHBB", at, 0, len(name), 0) + name)
+    book = (before + bound + _xls_record(0x0A) + sheet).ljust(4_096, b"\0")
+    end, free, table = 0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFD
+    count = len(book) // 512
+    chain = [table, end, *range(3, count + 2), end]
+    header = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16)
+    header += struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(10)
+    header += struct.pack("<IIIIIIII", 1, 1, 0, 4_096, end, 0, end, 0)
+    header += struct.pack("<109I", 0, *[free] * 108)
+    entries = b"".join(
+        _ole_entry(*entry)
+        for entry in (("Root Entry", 5, 1, end, 0), ("Workbook", 2, free, 2, len(book)))
+    )
+    sectors = struct.pack("<128I", *chain, *[free] * (128 - len(chain)))
+    return header + sectors + entries.ljust(512, b"\0") + book
+
+
+def _ole_entry(name: str, kind: int, child: int, start: int, size: int) -> bytes:
+    named = name.encode("utf-16-le") + b"\0\0"
+    free = 0xFFFFFFFF
+    fields = struct.pack("<HBBIII", len(named), kind, 1, free, free, child)
+    return named.ljust(64, b"\0") + fields + bytes(36) + struct.pack("<IQ", start, size)
+
+
+def _xlsb_record(number: int, data: bytes = b"") -> bytes:
+    kind = bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7])
+    size, length = len(data), b""
+    while size > 0x7F:
+        length, size = length + bytes([size & 0x7F | 0x80]), size >> 7
+    return kind + length + bytes([size]) + data
+
+
+def _wide(text: str) -> bytes:
+    return struct.pack("<I", len(text)) + text.encode("utf-16-le")
+
+
+def xlsb() -> bytes:
+    """Return an XLSB with a sheet of two rows."""
+    bundle = struct.pack("<II", 0, 1) + _wide("rId1") + _wide("Fuses")
+    book = b"".join(
+        _xlsb_record(*record) for record in ((131,), (143,), (156, bundle), (144,), (132,))
+    )
+    rows = b""
+    for row, cells in enumerate((("lamp", "fuse"), ("reading", "two amperes"))):
+        rows += _xlsb_record(0, struct.pack("<I", row) + bytes(13))
+        for column, text in enumerate(cells):
+            rows += _xlsb_record(6, struct.pack("<II", column, 0) + _wide(text))
+    size = struct.pack("<IIII", 0, 1, 0, 1)
+    sheet = b"".join(
+        [_xlsb_record(129), _xlsb_record(148, size), _xlsb_record(145), rows, _xlsb_record(146)]
+    ) + _xlsb_record(130)  # fmt: skip
+    main = "application/vnd.ms-excel.sheet.binary.macroEnabled.main"
+    return zipped({
+        "[Content_Types].xml": f"<Types xmlns='{_PACKAGE}/content-types'>"
+        f"<Override PartName='/xl/workbook.bin' ContentType='{main}'/></Types>",
+        "_rels/.rels": f"<Relationships xmlns='{_PACKAGE}/relationships'><Relationship Id='rId1'"
+        f" Type='{OFFICE}/officeDocument' Target='xl/workbook.bin'/></Relationships>",
+        "xl/workbook.bin": book,
+        "xl/_rels/workbook.bin.rels": f"<Relationships xmlns='{_PACKAGE}/relationships'>"
+        f"<Relationship Id='rId1' Type='{OFFICE}/worksheet' Target='worksheets/sheet1.bin'/>"
+        "</Relationships>",
+        "xl/worksheets/sheet1.bin": sheet,
+    })  # fmt: skip
+
+
 MARKDOWN = f"""---
 title: "Notes: all"
 description: What was noted
@@ -273,6 +397,11 @@ def every() -> dict[str, bytes]:
         sniff.XLSX: workbook(),
         sniff.ODT: odt(),
         sniff.EPUB: epub(),
+        sniff.EML: b"Subject: Lamps\nFrom: Ann <ann@a.example>\n\nA lamp takes a fuse.\n",
+        sniff.ODP: odp(),
+        sniff.ODS: ods(),
+        sniff.XLS: xls(),
+        sniff.XLSB: xlsb(),
         sniff.MARKDOWN: MARKDOWN,
         sniff.RST: b"Lamps\n=====\n\nA *lamp* is lit.\n",
         sniff.ASCIIDOC: b"= Lamps\n\nA *lamp* is lit.\n",

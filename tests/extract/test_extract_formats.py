@@ -39,6 +39,7 @@ from smartcrawl.extract.sniff import (
     PDF,
     PPTX,
     XLS,
+    XLSB,
     XLSX,
     XML,
 )
@@ -212,7 +213,7 @@ def test_type_that_is_not_read_and_url_that_is_not_absolute_are_refused():
             read(b"", mime)
     for mime in FORMATS:
         with pytest.raises(ValueError, match="parsed"):
-            read(DOCUMENTS.get(mime, b""), mime, url="/document")
+            read(DOCUMENTS[mime], mime, url="/document")
 
 
 @pytest.mark.parametrize("mime", DOCUMENTS)
@@ -264,7 +265,12 @@ def mutated(body: bytes, draw: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize("mime", DOCUMENTS)
+#: Calamine makes their grids at once, however large a broken file says that they are:
+#: test_bad_inputs.py reads them in a process with a limit of memory.
+GRIDS = (ODS, XLS, XLSB)
+
+
+@pytest.mark.parametrize("mime", sorted({*DOCUMENTS}.difference(GRIDS)))
 def test_no_broken_body_does_more_than_fail(mime):
     draw = random.Random(mime)
     for _ in range(150):

@@ -747,6 +747,12 @@ def test_process_that_was_taken_over_takes_over_nothing(pool, monkeypatch, answe
     assert read(pool).text == "a\tb\n1\t2"
 
 
+def test_memory_is_the_cause_also_after_complaints_about_other_documents(pool, monkeypatch):
+    said = "sys.stderr.write('panicked\\n' * 1_000 + 'memory allocation of 9 bytes failed\\n')"
+    monkeypatch.setattr(pools, "_CHILD", ("-c", FORGED.format(f"{said}; sys.exit(1)")))
+    assert fault(pool, TABLE, CSV, "more memory") is FormatFault.MEMORY
+
+
 def test_frames_are_bounded_and_whole():
     stream = BytesIO()
     wire.send_extraction_frames(stream, b"one", b"")

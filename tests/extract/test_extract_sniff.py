@@ -20,9 +20,12 @@ from smartcrawl.extract.sniff import (
     EPUB,
     JSON,
     MARKDOWN,
+    ODP,
+    ODS,
     ODT,
     PDF,
     PPTX,
+    XLSB,
     XLSX,
     XML,
 )
@@ -35,7 +38,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 100
 UNKNOWN = ["", "application/octet-stream", "binary/octet-stream", "nonsense"]
 
 DOCUMENTS = every()
-FILES = {mime: DOCUMENTS[mime] for mime in (PDF, DOCX, PPTX, XLSX, ODT, EPUB)}
+FILES = {mime: DOCUMENTS[mime] for mime in (PDF, DOCX, PPTX, XLSX, XLSB, ODT, ODP, ODS, EPUB)}
 
 
 def test_former_name_still_works():
@@ -66,6 +69,17 @@ def test_former_name_still_works():
 def test_file_is_what_it_begins_like_and_holds_under_any_header_and_name(mime, header):
     for name in ("", ".html", ".txt", ".pdf", ".docx", ".json", ".csv"):
         assert sniffed(header, FILES[mime], URL + name) == mime
+
+
+def test_a_whole_pdf_behind_a_page_is_a_pdf():
+    head = b"<html><head><meta http-equiv=refresh content=0></head><body></body></html>\n"
+    for header in ("", PDF, "text/html", "text/plain"):
+        assert sniffed(header, head + FILES[PDF], f"{URL}.pdf") == PDF
+    quoted = head + b"%PDF-1.4 is how a file begins that ends with %%EOF" + b" and more" * 200
+    cut = head + FILES[PDF].replace(b"%%EOF", b"")
+    late = head + b"<!-- comment -->" * 90 + FILES[PDF]
+    for body in (quoted, cut, late):
+        assert sniffed("text/html", body, f"{URL}.pdf") == "text/html"
 
 
 @pytest.mark.parametrize(
@@ -244,8 +258,7 @@ def test_pictures_and_archives_under_the_header_of_a_text_are_what_they_are():
 
 
 def test_formats_are_neither_pages_nor_plain_text():
-    others = {sniff.EML, sniff.ODP, sniff.ODS, sniff.XLS, sniff.XLSB}
-    assert set(DOCUMENTS) | others == FORMATS
+    assert set(DOCUMENTS) == FORMATS
     assert not FORMATS & (HTML_TYPES | TEXT_TYPES)
 
 
