@@ -95,8 +95,7 @@ def parse_html(
     markup, seen = _whole(markup, first := read(markup, drop=drop), partial(read, drop=drop))
     boxes = needs_boxes(seen) and len(markup) <= _READ_TWICE
     if boxes or seen.signs.wiki:
-        drop = (*drop, *_WIKI_CONTROLS) if seen.signs.wiki else drop
-        seen = read(markup, drop=drop, boxes=boxes)
+        seen = read(markup, drop=(*drop, *_WIKI_CONTROLS * seen.signs.wiki), boxes=boxes)
     base = document_base_url(url, first.base)
     excluded, text = _main_text(seen)
     found = resolve_html_links(seen.references.values(), base=base, page=page, routes=routes)
