@@ -143,8 +143,21 @@ def document_file_name(url: str) -> str:
     return " ".join(unquote(path.rstrip("/").rpartition("/")[2]).split())[:_SHOWN]
 
 
+def document_file_stem(url: str) -> str:
+    """Return the last name in the path of an address without its ending, as a title.
+
+    >>> document_file_stem("https://a.example/b/annual%20report.v2.pdf?x=1")
+    'annual report.v2'
+    """
+    name = document_file_name(url)
+    stem, dot, _ = name.rpartition(".")
+    return stem if dot and stem else name
+
+
 def document_links_depend_on_url(document: Document, url: str, other: str) -> bool:
-    """Whether a document that was read at ``url`` may have other links at another address.
+    """Whether a document that was read at ``url`` may differ at another address.
+
+    Its title may be the name of its file.
 
     A relative link leads to the place of its page: the origin of a web page, the bucket or the
     machine of a file. In the same folder it leads to the same address, unless that is ``other``.
@@ -155,8 +168,8 @@ def document_links_depend_on_url(document: Document, url: str, other: str) -> bo
     >>> document_links_depend_on_url(page, "s3://docs/a/c.md", "s3://docs/d/c.md")
     True
     """
-    name = document_file_name(url)
-    if document.title == name != document_file_name(other):
+    names = {document_file_name(url), document_file_stem(url)}
+    if document.title in names.difference({document_file_name(other), document_file_stem(other)}):
         return True  # it has no other title
     named = [link.url for link in document.links] + [image.src for image in document.images]
     named.append(document.canonical or "")

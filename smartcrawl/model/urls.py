@@ -561,6 +561,28 @@ def display_url(url: str) -> str:
     return f"{scheme}://{shown}{colon}{port}{slash}{path}"
 
 
+#: Endings of pages, which say nothing about them.
+_PAGE_ENDING: Final = re.compile(r"\.(?:x?html?|shtml|php|aspx?|jsp)$", re.IGNORECASE)
+
+
+def shown_title(title: str, url: str) -> str:
+    """Return a page's title; without one, the last name in its address as people write it.
+
+    Such a name is shown only: it is no part of hashes, so that copies stay clones.
+
+    >>> shown_title("", "https://a.example/docs/getting%20started.html?x=1#y")
+    'getting started'
+    >>> shown_title("", "https://a.example/v1.2/"), shown_title("", "https://a.example/")
+    ('v1.2', 'a.example')
+    """
+    if title:
+        return title
+    path = re.split("[?#]", url, maxsplit=1)[0].rstrip("/")
+    name = unquote(_PAGE_ENDING.sub("", path.rpartition("/")[2]), errors="replace")
+    return " ".join(name.split())[:_MAX_SHOWN]
+
+
+_MAX_SHOWN: Final = 200  #: characters of a name in an address
 _DRIVE: Final = re.compile(r"(?:\\\\[?.]\\)?([A-Za-z]:)(?:[\\/]|\Z)")
 _UNC: Final = re.compile(
     r"(?:\\\\[?]\\UNC\\|\\\\(?![?.]\\))([^\\/]+)[\\/]+([^\\/]+)", re.IGNORECASE

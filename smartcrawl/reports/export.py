@@ -29,7 +29,7 @@ from smartcrawl.model.markdown import (
 from smartcrawl.model.placed_spans import with_placed_spans
 from smartcrawl.model.redaction import escaped_tags, json_safe_text
 from smartcrawl.model.times import iso_time
-from smartcrawl.model.urls import url_item_id
+from smartcrawl.model.urls import shown_title, url_item_id
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_document
 from smartcrawl.reports.inline import InlineText
@@ -358,7 +358,7 @@ def exported_markdown(page: ExportedPage) -> str:
     """
     document = page.document
     fields = {
-        "title": document.title,
+        "title": shown_title(document.title, page.url),
         "description": document.description,
         "language": document.language,
         "url": page.url,
@@ -379,7 +379,7 @@ def exported_page_row(page: ExportedPage) -> dict[str, Any]:
         "id": page.id,
         "source": page.source,
         "url": page.url,
-        "title": document.title,
+        "title": shown_title(document.title, page.url),
         "description": document.description,
         "language": document.language,
         "lost": page.is_lost,
@@ -433,7 +433,7 @@ def exported_listing_page(page: ExportedPage) -> str:
 
     Source: llmstxt.org.
     """
-    name = _listed((page.document.title or page.url).translate(_BRACKETS))
+    name = _listed(shown_title(page.document.title, page.url).translate(_BRACKETS))
     notes = _listed(page.document.description)
     lost = "lost; " if page.is_lost else ""
     after = f": {lost}{notes}".rstrip("; ") if lost or notes else ""

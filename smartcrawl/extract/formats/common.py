@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Final
-from urllib.parse import unquote
 
 import can_ada
 
@@ -233,17 +232,6 @@ def given_document_title(text: str) -> str:
     """
     title = markup_line(clean_document_text(text))
     return "" if _NO_TITLE.fullmatch(title) else title[:MAX_TITLE].rstrip()
-
-
-def document_file_name(url: str) -> str:
-    """Return the name of a document's file without its ending, as a title.
-
-    >>> document_file_name("https://a.example/b/annual%20report.v2.pdf?x=1")
-    'annual report.v2'
-    """
-    name = unquote(re.split("[?#]", url, maxsplit=1)[0].rpartition("/")[2], errors="replace")
-    stem, dot, _ = name.rpartition(".")
-    return markup_line(clean_document_text(stem if dot and stem else name))[:MAX_TITLE].rstrip()
 
 
 def parsed_document(

@@ -24,12 +24,11 @@ from smartcrawl.extract.formats.common import (
     check_document_text,
     clean_document_text,
     corrupt_document,
-    document_file_name,
     document_too_large,
     given_document_title,
     parsed_document,
 )
-from smartcrawl.extract.links import Reference
+from smartcrawl.extract.links import Reference, document_file_stem
 from smartcrawl.extract.sections import markup_line
 from smartcrawl.model.documents import PAGE_PLACE, PLACE, Document, Section, Span
 from smartcrawl.model.urls import MAX_URL_LENGTH
@@ -83,7 +82,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
         texts = dict(_pages(pdf, pages, references))
         given, declared = _property(pdf, "Title"), _language(pdf)
         sections = pdf_sections(texts, _bookmarks(pdf))
-        title = pdf_title(given) or _shown_title(pdf, texts) or document_file_name(url)
+        title = pdf_title(given) or _shown_title(pdf, texts) or document_file_stem(url)
     finally:
         pdf.close()
     return parsed_document(

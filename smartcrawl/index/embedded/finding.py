@@ -40,6 +40,7 @@ from smartcrawl.index.searching import (
 )
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.program import extra_installation
+from smartcrawl.model.urls import shown_title
 from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.visibility import Readable
@@ -650,7 +651,7 @@ def _hit(
     return Hit(
         url=url,
         source=source,
-        title=title,
+        title=shown_title(title, url),
         headings=headings,
         snippet=snippet,
         score=float(f"{one.score:.6g}"),

@@ -16,7 +16,13 @@ from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import visible_text
 from smartcrawl.model.times import iso_time
-from smartcrawl.model.urls import normalize_url, url_digest, url_digests_of_id, url_item_id
+from smartcrawl.model.urls import (
+    normalize_url,
+    shown_title,
+    url_digest,
+    url_digests_of_id,
+    url_item_id,
+)
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.names import unknown_source_error
 from smartcrawl.registry.pack import unpack_stored_document
@@ -243,7 +249,7 @@ def mcp_page(
     part = mcp_text_part(text, cursor, most)
     return McpPage(
         id=url_item_id(url_item_kind(url), bytes(key)),
-        title=visible_text(title),
+        title=visible_text(shown_title(title, url)),
         url=visible_text(url),
         text=part.text,
         metadata=McpPageFacts(
