@@ -149,7 +149,7 @@ def _pay_texts(
 
 
 _AT_ONCE: Final = 50  #: documents that are read, or written, together
-_DOCUMENTS = "SELECT no, content_hash, title, document FROM content WHERE no IN carray(?)"
+_DOCUMENTS = "SELECT no, content_hash, title, marked, document FROM content WHERE no IN carray(?)"
 #: Contents of pages that were stored without an embedder.
 _UNKNOWN = """
 SELECT c.no FROM content c
@@ -287,8 +287,8 @@ class RemoteDebts:
 
     def _cut(self, connection: Connection, contents: Iterable[int]) -> Iterator[_Cut]:
         rows: Any = connection.execute(_DOCUMENTS, (numbers_for_sql(contents),)).fetchall()
-        for no, mark, title, packed in rows:
-            chunks = self._indexing.chunked(packed) or [Chunk((), "")]
+        for no, mark, title, marked, packed in rows:
+            chunks = self._indexing.chunked(packed, marked) or [Chunk((), "")]
             yield _Cut(no, bytes(mark), title, chunks, index_chunk_digests(title, chunks))
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from smartcrawl.extract.chunks import document_chunks
+from smartcrawl.extract.repeated import document_without
 from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.documents import epoch_of_index_version, index_version
 from smartcrawl.index.elasticsearch.faults import index_patience
@@ -271,7 +272,7 @@ def has_remote_index(options: Options, connection: Connection) -> bool:
 def index_document_chunker(size: ChunkSize) -> Chunked:
     """Return the function that cuts a stored document into chunks."""
 
-    def chunked(packed: bytes) -> list[Chunk]:
-        return document_chunks(unpack_stored_document(packed), size)
+    def chunked(packed: bytes, marked: str) -> list[Chunk]:
+        return document_chunks(document_without(unpack_stored_document(packed), marked), size)
 
     return chunked

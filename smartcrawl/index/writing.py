@@ -115,7 +115,7 @@ SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk, c.content_hash
 """
 _PAGES = """
 SELECT r.no, r.url, r.canonical_url, r.last_changed, r.content_type, s.depth, c.no, c.content_hash,
-       c.title, c.description, c.language, c.published, c.author, c.document
+       c.title, c.description, c.language, c.published, c.author, c.marked, c.document
   FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
  WHERE r.no IN carray(?)
 """
@@ -129,7 +129,7 @@ _DONE_UNLESS_OPENED = (
 _OVERTAKEN = "SELECT no FROM state WHERE no IN carray(:numbers) AND intent < :number"
 _ALIVE = "DELETE FROM dead_letter WHERE no IN carray(?)"
 
-Chunked = Callable[[bytes], list[Chunk]]  #: the chunks of a stored document
+Chunked = Callable[[bytes, str], list[Chunk]]  #: the chunks of a stored document with its marks
 
 
 @dataclass(slots=True)
@@ -248,7 +248,7 @@ class OutgoingIndexWrites:
             no, url, canonical, changed, mime, depth, content, digest, *texts, packed = row
             chunks = self._put.get(content)
             if chunks is None:
-                chunks = self._chunked(packed)
+                chunks = self._chunked(packed, texts[5])
             if self._vectors is not None:
                 self.cut[content] = (bytes(digest), index_chunk_digests(texts[0], chunks))
             found.append(

@@ -47,6 +47,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "extract_memory": "EXTRACT_MEMORY_MB",
     "extract_cpu_seconds": "EXTRACT_CPU_SECONDS",
     "extract_seconds_per_host": "EXTRACT_SECONDS_PER_HOST",
+    "leave_out_repeated": "LEAVE_OUT_REPEATED",
     "force_on_canonical": "FORCE_REINDEX_ON_CANONICAL_CHANGE",
     "allow_networks": "ALLOW_NETWORKS",
     "allow_ports": "ALLOW_PORTS",
@@ -117,6 +118,7 @@ class Options:
     extract_memory: int  #: MiB
     extract_cpu_seconds: int
     extract_seconds_per_host: int  #: wall time of all documents of a host in a run; 0: no limit
+    leave_out_repeated: bool  #: leave out lines that repeat on many pages of a host
     force_on_canonical: bool  #: index anew when only the canonical URL changed
     allow_networks: tuple[IPv4Network | IPv6Network, ...]
     allow_ports: tuple[int, ...]  #: beside 80 and 443

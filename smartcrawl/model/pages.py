@@ -217,6 +217,7 @@ class ParsedBody:
     content_hash: bytes | None = None
     sample: bytes | None = None  #: digest of the text that the language was detected from
     chunks: list[Chunk] = field(default_factory=list)
+    marked: str = ""  #: parts that the chunks lack (extract.repeated.marks_as_text)
     canonical_no: int | None = None  #: number of its canonical page, if that is another one
     #: Whether a browser read it for the first time, or no more: its text is no news.
     reread: bool = False

@@ -117,6 +117,8 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
             least=200, most=20_000),
         Whole("CHUNK_OVERLAP", 0, "characters",
             "characters that a chunk repeats of the one before it"),
+        Switch("LEAVE_OUT_REPEATED", True, "switch",
+            "leave out lines that stand at one place on many pages of a host"),
         Switch("FORCE_REINDEX_ON_CANONICAL_CHANGE", True, "switch",
             "index a page anew when it names another canonical address"),
         Networks("ALLOW_NETWORKS", "", "networks",

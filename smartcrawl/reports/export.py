@@ -16,6 +16,7 @@ import can_ada
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.links import document_base_url
+from smartcrawl.extract.repeated import document_without
 from smartcrawl.model.documents import LIST, TABLE, Block, ChunkSize, Document, Section
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.markdown import (
@@ -47,7 +48,7 @@ SELECT count(*), count(*) FILTER (WHERE s.lost_count > 0)
 """
 _PAGES = """
 SELECT r.no, r.id, r.url, o.name, s.lost_count > 0, r.last_changed, c.title, c.description,
-       c.language, c.published, c.author, c.document
+       c.language, c.published, c.author, c.marked, c.document
   FROM record r
   JOIN state s USING (no)
   JOIN source o ON o.no = r.source
@@ -117,7 +118,7 @@ class ExportedPages:
         for row in self._rows(_PAGES, PAGES_AT_ONCE):
             _, key, url, source, lost, changed, title, description, language, *said, packed = row
             document = replace(
-                unpack_stored_document(packed),
+                document_without(unpack_stored_document(packed), said[2]),
                 title=title,
                 description=description,
                 language=language,

@@ -36,6 +36,7 @@ from smartcrawl.run.links import DepthUpdates, Links
 from smartcrawl.run.orders import Orders, run_closing_from_orders, run_policy_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.run.site_lists import SiteLists
 from smartcrawl.run.spellings import DuePages, LateSpellings
 from smartcrawl.run.workers import Workers
 from smartcrawl.sources.base import Source, belongs_to_source
@@ -64,6 +65,7 @@ class RunEnding:
         late: LateSpellings,
         batches: Batches,
         shortcomings: Shortcomings,
+        site_lists: SiteLists,
     ) -> None:
         self.verifies = False  #: whether unreached pages are being looked at
         self.reasons: tuple[str, ...] | None = None  #: why it is incomplete, before it verified
@@ -84,6 +86,7 @@ class RunEnding:
         self._late = late
         self._batches = batches
         self._shortcomings = shortcomings
+        self._site_lists = site_lists
         self._unnamed_followed = False
 
     def steps(
@@ -190,6 +193,8 @@ class RunEnding:
             found = (reason, *found)
         ended = self._registry.end(self._ending(now), found, removed, shared=self._opened.shared)
         if ended is not None:
+            if not found:
+                self._site_lists.renew(self._opened.no, now)
             self._last.ended()
             self.ended_here = True
             return ended

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from smartcrawl.extract.repeated import document_without
 from smartcrawl.index.vectorstore.ports import (
     DOMAIN,
     SOURCE,
@@ -64,7 +65,8 @@ SELECT r.no, r.url, c.content_hash
  ORDER BY r.no LIMIT :most
 """
 _ITEMS = """
-SELECT r.no, r.url, c.content_hash, c.title, c.description, c.language, c.document
+SELECT r.no, r.url, c.content_hash, c.title, c.description, c.language, c.marked,
+       c.document
   FROM record r JOIN content c ON c.no = r.content
  WHERE r.no IN carray(?) AND r.entry > 0
  ORDER BY r.no
@@ -101,9 +103,9 @@ class PushedPages:
     def items(self, numbers: Sequence[int]) -> Iterator[StoreItem]:
         """Yield those of some pages that the index still has."""
         rows: Any = self._connection.execute(_ITEMS, (numbers_for_sql(numbers),)).fetchall()
-        for no, url, hash_, title, description, language, packed in rows:
+        for no, url, hash_, title, description, language, marked, packed in rows:
             document = replace(
-                unpack_stored_document(packed),
+                document_without(unpack_stored_document(packed), marked),
                 title=title,
                 description=description,
                 language=language,

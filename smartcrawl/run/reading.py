@@ -11,7 +11,6 @@ from hashlib import blake2b
 from typing import Final
 
 from smartcrawl.extract import html
-from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.documents import (
     FORMAT_FAULTS,
     DocumentLimits,
@@ -644,7 +643,8 @@ class Reading:
             visit.fail(Fault.LOGIN, wall)
             parsed.document = None
             return
-        parsed.chunks = document_chunks(document, run.options.chunks)
+        parsed.marked = run.site_lists.marked(page.url, document.content_type, document)
+        parsed.chunks = run.site_lists.chunks(document, parsed.marked)
 
     def _wall(self, visit: Visit, document: Document) -> str | None:
         """Return why a page that never had content is a wall; None if it is none, or a seed."""

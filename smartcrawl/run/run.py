@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 from smartcrawl.index.choice import index_writer_of_registry
@@ -41,6 +41,7 @@ from smartcrawl.run.orders import Halt, Orders, run_depth_limits
 from smartcrawl.run.render_mode import render_mode
 from smartcrawl.run.seeds import Pins, Seeds, warn_of_other_run_start
 from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.run.site_lists import SiteLists
 from smartcrawl.run.spellings import DuePages, LateSpellings, Spellings
 from smartcrawl.run.workers import Alone, OpenWorkers, Workers
 from smartcrawl.sources.base import Source, SourceExtractionConfig
@@ -348,6 +349,19 @@ class Run:
             late=self._new_late_spellings(),
             batches=self.batches,
             shortcomings=self.shortcomings,
+            site_lists=self.site_lists,
+        )
+
+    @cached_property
+    def site_lists(self) -> SiteLists:
+        """Lines that repeat on its hosts."""
+        return SiteLists(
+            self.source,
+            self.registry.connection,
+            self.registry.indexing,
+            number=self.opened.source,
+            size=self.options.chunks,
+            are_wanted=self.options.leave_out_repeated,
         )
 
     def _new_spellings(self) -> Spellings:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.documents import DocumentLimits, DocumentReader
 from smartcrawl.model.documents import Document, Section
 from smartcrawl.model.exceptions import GivenUpError, RegistryError
@@ -41,6 +42,9 @@ class Parts:
             unreadable=None, is_read_alike=lambda visit: False, language=lambda page: None
         )
         self.trust = self.links = self.seeds = self.turns = self
+        self.site_lists = SimpleNamespace(
+            marked=lambda *_: "", chunks=lambda document, _: document_chunks(document)
+        )
         self.spellings = SimpleNamespace(is_open=lambda visit: False)
 
     def damage(self, error: Exception) -> RegistryError | None:

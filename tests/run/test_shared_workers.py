@@ -69,8 +69,9 @@ def test_a_run_ended_here_only_where_this_worker_sealed_it(leaves: bool):
     ending: Any = RunEnding(
         **parts
         | {
-            "workers": SimpleNamespace(opened=SimpleNamespace(shared=True), last_steps=last),
+            "workers": SimpleNamespace(opened=SimpleNamespace(no=1, shared=True), last_steps=last),
             "registry": SimpleNamespace(end=lambda *_, shared: "sealed"),
+            "site_lists": SimpleNamespace(renew=lambda run, now: ended.append("listed")),
         }
     )
     ending.reasons, ending._ending = (), lambda now: None
@@ -79,7 +80,7 @@ def test_a_run_ended_here_only_where_this_worker_sealed_it(leaves: bool):
         "left" if leaves else "sealed"
     )
     assert ending.ended_here is not leaves
-    assert ended == ([] if leaves else ["ended"])
+    assert ended == ([] if leaves else ["listed", "ended"])
 
 
 @pytest.mark.parametrize(

@@ -67,22 +67,22 @@ _REPLACE = """
 UPDATE content
    SET content_hash = ?2, text_hash = ?3, text_length = ?4, title = ?5, description = ?6,
        language = ?7, sample = ?8, charset = ?9, image_count = ?10, document = ?11,
-       keywords = ?12, published = ?13, author = ?14, txt = ?15
- WHERE no = ?16 AND source = ?1 AND content_hash <> ?2
+       keywords = ?12, published = ?13, author = ?14, txt = ?15, marked = ?16
+ WHERE no = ?17 AND source = ?1 AND content_hash <> ?2
    AND NOT EXISTS (SELECT 1 FROM content WHERE source = ?1 AND content_hash = ?2)
-   AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?16 AND no <> ?17)
-   AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?16)
+   AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?17 AND no <> ?18)
+   AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?17)
 """
 _COLUMNS = """source, content_hash, text_hash, text_length, title, description, language, sample,
-    charset, image_count, document, keywords, published, author, txt"""
+    charset, image_count, document, keywords, published, author, txt, marked"""
 _PUT_CONTENT = f"""
 INSERT INTO content ({_COLUMNS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
 """
 _PUT_AS = f"""
 INSERT INTO content (no, {_COLUMNS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (source, content_hash) DO NOTHING
 """
 _HASHES = "SELECT content_hash FROM content WHERE source = ? AND content_hash IN carray(?)"
@@ -90,7 +90,8 @@ _NO = "SELECT no FROM content WHERE source = ? AND content_hash = ?"
 _AGAIN = """
 UPDATE content
    SET text_hash = ?, text_length = ?, title = ?, description = ?, language = ?, sample = ?,
-       charset = ?, image_count = ?, document = ?, keywords = ?, published = ?, author = ?, txt = ?
+       charset = ?, image_count = ?, document = ?, keywords = ?, published = ?, author = ?, txt = ?,
+       marked = ?
  WHERE no = ?
 """
 #: Links, pictures, date and author change without the text; those of another page stay.
@@ -163,6 +164,7 @@ def hold_content_row(
         document.published,
         document.author,
         "\n".join(chunk.own_text for chunk in parsed.chunks) if sink.is_elsewhere else None,
+        parsed.marked,
     )
     number = page.record.content
     if number is not None:

@@ -43,6 +43,7 @@ TABLES: Final[Mapping[str, str]] = {
     "state": _OF_RECORDS,
     "links": _OF_RECORDS,
     "content": _OF_SOURCE,
+    "site_list": _OF_SOURCE,
     "former_text": _OF_RECORDS,
     "spelling": _OF_RECORDS,
     "item": _OF_RECORDS,
@@ -56,6 +57,7 @@ TABLES: Final[Mapping[str, str]] = {
 EMPTY: Final[Mapping[tuple[str, str], str]] = {
     ("content", "document"): "zeroblob(0)",
     ("content", "txt"): "NULL",
+    ("content", "marked"): "''",
     ("evidence", "links"): "NULL",
     ("run", "marks"): "'[]'",
     ("run", "requested"): "NULL",  # an order that ended the last run is none to the next one

@@ -336,7 +336,7 @@ def undo_stored_removals(
     now: int,
     *,
     pin: bool,
-    chunked: Callable[[bytes], list[Chunk]],
+    chunked: Callable[[bytes, str], list[Chunk]],
 ) -> Undone:
     """Restore the pages removed under the number of a run (sweep.Restorer)."""
     found = source_row_of_run(connection, run)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
+from smartcrawl.extract.repeated import document_without
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode
 from smartcrawl.index.search import search_index
 from smartcrawl.index.searching import MOST_PROPOSED, Hit, HitChunk, is_lost_hit
@@ -110,7 +111,7 @@ _MARKS: Final = ("<em>", "</em>")  #: around found words, as those of the API
 _NO_CHUNK: Final = HitChunk(0, "", "", "")  #: of a page without text
 _RESOURCE: Final = re.compile(r"smartcrawl://page/([0-9]{1,15})")
 _PAGE: Final = """
-SELECT r.no, r.id, r.url, o.name, c.title, c.language, c.document, s.status, s.lost_count,
+SELECT r.no, r.id, r.url, o.name, c.title, c.language, c.marked, c.document, s.status, s.lost_count,
        s.last_checked, r.last_changed, c.published, c.author
   FROM record r
   JOIN content c ON c.no = r.content
@@ -243,8 +244,9 @@ def mcp_page(
             f"no stored page has the id or address '{visible_text(word)[:300]}': take those that"
             " search returns"
         )
-    no, key, url, source, title, language, document, status, losses, *times = row
-    markdown = page_as_markdown(unpack_stored_document(document), title=title, url=url)
+    no, key, url, source, title, language, marked, packed, status, losses, *times = row
+    document = document_without(unpack_stored_document(packed), marked)
+    markdown = page_as_markdown(document, title=title, url=url)
     text = escaped_mcp_text(markdown)
     part = mcp_text_part(text, cursor, most)
     return McpPage(

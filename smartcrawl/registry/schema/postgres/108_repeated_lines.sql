@@ -1,0 +1,16 @@
+-- Lines that repeat on the pages of a host (ADR 151): JSON {pairs, places} with digests of lines.
+CREATE TABLE site_list (
+    source  BIGINT NOT NULL,                         -- source.no
+    host    BIGINT NOT NULL,                         -- host.no
+    version INTEGER NOT NULL,                        -- rises with each change of the entries
+    run     BIGINT NOT NULL,                         -- run.no that made it
+    pages   INTEGER NOT NULL,                        -- of the host, when it was made
+    entries TEXT NOT NULL,
+    PRIMARY KEY (source, host)
+)
+--;
+-- The run after which the lists of a source were made last; 0: none was.
+ALTER TABLE source ADD COLUMN list_run BIGINT NOT NULL DEFAULT 0
+--;
+-- JSON [[section, start, end], ...]: parts of the document that repeat on its host; end -1: a heading.
+ALTER TABLE content ADD COLUMN marked TEXT NOT NULL DEFAULT ''
