@@ -13,6 +13,7 @@ from smartcrawl.model.pages import ListedRecord, Page
 from smartcrawl.model.urls import Trackers, normalize_url, unsigned_url, url_digest, url_host_key
 from smartcrawl.registry.hosts import HostReader
 from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.runs.run_results import UNREAD
 from smartcrawl.rules.model import PRIORITY
 from smartcrawl.rules.traps import TrapBudget
 from smartcrawl.run.batches import Batches
@@ -40,6 +41,7 @@ Register = Callable[[Found], None]
 #: URL and host of a new address, and the numbers of the known ones on its page
 Refuse = Callable[[str, str, Collection[int]], bool]
 Spelled = Callable[[int, str], None]  #: number and another spelling of a known address
+LeftOut = Callable[[str, str], None]  #: kind of a document that is not read, and its URL
 
 
 class AddressBook:
@@ -68,12 +70,17 @@ class AddressBook:
         self._renamed: dict[int, int] = {}  #: new numbers by the old ones
         self.refused = False  #: whether the last call of ``numbers`` left out a refused address
         self._spelled: Spelled = lambda number, url: None
+        self._left_out: LeftOut = lambda kind, url: None
         self._met: dict[int, list[str]] = {}  #: other spellings that are not committed yet
         self.asked: dict[int, str] = {}  #: number -> spelling that is asked first in this run
 
     def when_spelled(self, spelled: Spelled) -> None:
         """Call ``spelled`` for each link to a known address that is not its request address."""
         self._spelled = spelled
+
+    def when_left_out(self, left_out: LeftOut) -> None:
+        """Call ``left_out`` for each link to a document that only its kind leaves out."""
+        self._left_out = left_out
 
     def numbers(
         self,
@@ -109,6 +116,8 @@ class AddressBook:
             self._look_up(inside, found, register, refuse, meets=linked)
             for place, url in missing:
                 young[url] = found[place]
+                if found[place] == _OUTSIDE and (kind := scope.unread_kind(url)):
+                    self._left_out(kind, url)
         if cached and len(young) > _CACHE:
             self._old, self._young = young, {}
         if renamed := self._renamed:
@@ -283,6 +292,10 @@ class UrlBudget:
             self._shortcomings.refuse(trap, url)
         return trap is not None
 
+    def leave_unread(self, kind: str, url: str) -> None:
+        """Count a link to a document of a kind that is not read, such as ``.doc``."""
+        self._shortcomings.count(f"{UNREAD} {kind}", url)
+
     def _new_budget(self) -> TrapBudget:
         """Return a budget that counts the addresses in the registry, too."""
         budget = TrapBudget(
@@ -309,6 +322,7 @@ class Offers:
         self._book = book
         self._batches = batches
         book.when_spelled(self._spelled)
+        book.when_left_out(budget.leave_unread)
 
     def _spelled(self, number: int, url: str) -> None:
         self._batches.batch.spellings.setdefault(number, []).append(url)

@@ -126,6 +126,9 @@ class Scope(Protocol):
     def refusal(self, url: str) -> str | None:
         """Return the reason why ``url`` does not belong to the source, or None if it does."""
 
+    def unread_kind(self, url: str) -> str:
+        """Return the ending of a document that only its kind leaves out, as ``.doc``; else ''."""
+
     def excludes(self, url: str) -> bool:
         """Whether the operator excluded this spelling of an address (see ``sessionless_url``)."""
 
@@ -162,6 +165,10 @@ class FixedScope(Scope):
     def allows(self, url: str) -> bool:
         """Whether the page at a URL belongs to the source."""
         return self.refusal(url) is None
+
+    def unread_kind(self, url: str) -> str:
+        """Return '': a listing counts them itself."""
+        return ""
 
     def excludes(self, url: str) -> bool:
         """Return False: addresses of listings have one spelling."""
@@ -221,6 +228,9 @@ class SiteScope:
 
     def refusal(self, url: str) -> str | None:
         """Return the reason why ``url`` does not belong to the source, or None if it does."""
+        return self._refusal(url, self.skipped_extensions)
+
+    def _refusal(self, url: str, skipped: frozenset[str]) -> str | None:
         known = request_url(url, routes=self.routes)
         if known is None:
             return f"it is not an http(s) URL of at most {MAX_URL_LENGTH} characters"
@@ -235,11 +245,26 @@ class SiteScope:
         if self.folders and not self._is_below(known, rest):
             return f"it is not below {' or '.join(sorted(self.folders))}"
         _, dot, extension = rest.partition("?")[0].rpartition(".")
-        if dot and extension.lower() in self.skipped_extensions:
+        if dot and extension.lower() in skipped:
             return f"files of type .{extension.lower()} are skipped"
         if self._wanted and known not in self.ways and not self._is_wanted(known):
             return "none of url_patterns matches it"
         return "one of excluded_patterns matches it" if self.excludes(known) else None
+
+    def unread_kind(self, url: str) -> str:
+        """Return the ending of a document that only its kind leaves out, as ``.doc``; else ''.
+
+        >>> scope = SiteScope(hosts=frozenset({"a.example"}), excluded_patterns=("/old/",))
+        >>> scope.unread_kind("http://a.example/Plan.DOC?x=1"), scope.unread_kind("http://b/p.doc")
+        ('.doc', '')
+        >>> [scope.unread_kind(f"http://a.example/{name}") for name in ("old/p.doc", "p.png")]
+        ['', '']
+        """
+        ending = url.partition("#")[0].partition("?")[0].rpartition(".")[2].lower()
+        if ending not in UNREAD_DOCUMENTS:
+            return ""
+        is_left_out = ending in self.skipped_extensions and self._refusal(url, frozenset()) is None
+        return f".{ending}" if is_left_out else ""
 
     def excludes(self, url: str) -> bool:
         """Whether one of ``excluded_patterns`` matches a request URL."""

@@ -19,12 +19,13 @@ def test_a_page_without_a_title_is_shown_by_its_address_and_stays_a_clone(site: 
     for copy in copies:
         site.pages[copy] = Page(f"<p>{LONG}</p>".encode())
 
-    crawl(site.url("/"))
+    crawl.declare(f"[sources.docs]\nkind = 'site'\nseeds = ['{site.url('/')}']\n")
+    crawl(source="docs")
 
     [hit] = crawl.search("lantern")
     assert hit["title"] == "getting started"
     assert "1. getting started\n" in crawl.run("search", "lantern").out
-    shown = crawl.run("export", "--format", "jsonl", "--output", "-").out
+    shown = crawl.run("export", "--source", "docs", "--format", "jsonl", "--output", "-").out
     assert {json.loads(line)["title"] for line in shown.splitlines()} == {"Home", "getting started"}
     assert crawl.outcomes()[copies[1]] == "clone"
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha1, sha256
 from typing import TYPE_CHECKING, Final
 
 from smartcrawl.sources.github.source import is_repository_path, quoted_repository_path
-from smartcrawl.sources.listing.entries import Entry, ListingRules, Skip
+from smartcrawl.sources.listing.entries import Entry, ListingRules, Skip, unread_kind_of_file
 
 if TYPE_CHECKING:  # each spider of the project is loaded by every crawl
     from smartcrawl.sources.github.payloads import TreeItem
@@ -64,12 +65,19 @@ def path_below_github_folder(path: str, folder: str) -> str | None:
 
 
 def github_listing_entries(
-    items: Iterable[TreeItem], *, root: str, folder: str, prefix: str, rules: ListingRules
+    items: Iterable[TreeItem],
+    *,
+    root: str,
+    folder: str,
+    prefix: str,
+    rules: ListingRules,
+    kinds: Counter[str] | None = None,
 ) -> Iterator[Entry | Skip]:
     """Yield the entry of each file below a folder, and the reason for each that is left out.
 
     ``root``: URL of the pages of ``folder``. ``prefix``: path of the tree that was asked for, with
     a slash at its end; empty for that of the commit. The validator is the SHA of the blob.
+    ``kinds`` counts documents that are not read, such as ``.doc``.
 
     Source: R0-43, R0-44.
     """
@@ -85,6 +93,8 @@ def github_listing_entries(
             skip = skip or Skip.NO_NAME  # no address leads to it: the API cannot spell it, or ..
         skip = skip or rules.skip(relative or path.rpartition("/")[2])
         if skip is not None:
+            if kinds is not None and (kind := unread_kind_of_file(skip, path)):
+                kinds[kind] += 1
             yield skip
             continue
         url = root if relative is None else f"{root}/{quoted_repository_path(relative)}"

@@ -207,6 +207,7 @@ class RepositoryListing:
             folder=self.commit.folder,
             prefix=prefix,
             rules=self._rules,
+            kinds=self.skipped,
         )
 
     def _tree(self, sha: str, *, recursive: bool) -> TreePayload:

@@ -207,6 +207,12 @@ class Skip(StrEnum):
     NO_NAME = "not a name"  #: such as the marker of an empty folder in a store
 
 
+def unread_kind_of_file(skip: Skip, relative: str) -> str:
+    """Return the ending of a document that is not read because of it; else an empty string."""
+    ending = relative.rpartition(".")[2].lower()
+    return f".{ending}" if skip is Skip.TYPE and ending in UNREAD_DOCUMENTS else ""
+
+
 def count_left_out(skipped: Counter[str], skip: Skip, relative: str = "") -> None:
     """Count an item that a listing leaves out; a document that is not read by its ending, too.
 
@@ -215,9 +221,8 @@ def count_left_out(skipped: Counter[str], skip: Skip, relative: str = "") -> Non
     {<Skip.TYPE: 'type without text'>: 1, '.doc': 1}
     """
     skipped[skip] += 1
-    ending = relative.rpartition(".")[2].lower()
-    if skip is Skip.TYPE and ending in UNREAD_DOCUMENTS:
-        skipped[f".{ending}"] += 1
+    if kind := unread_kind_of_file(skip, relative):
+        skipped[kind] += 1
 
 
 def source_entry_check(
