@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Final, Protocol
@@ -19,6 +19,7 @@ from smartcrawl.rules.http import is_304_of_other_version, is_coded_etag, is_sam
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.trust import TURNED, UNCONFIRMED, Seen, Trust, is_sampled, is_unverified
 from smartcrawl.run.batches import Batches
+from smartcrawl.run.received import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -207,6 +208,15 @@ class HostNotes:
     def robots_failed(self, origin: str, why: str) -> None:
         """Record why the robots.txt of an origin could not be fetched."""
         self._batches.batch.tally(url_host_key(origin)).robots_error = why
+
+    async def asked_once(
+        self, key: str, ask: Callable[[], Awaitable[Answer | str]]
+    ) -> Answer | str:
+        """Return the answer of ``ask``, or the one that another worker got under the same key.
+
+        A text says why there is none.
+        """
+        return await ask()
 
     def stored_not_found(self, host: str, since: int) -> str | None:
         """Return a host's answer for missing pages; empty: an error status; None: not known."""

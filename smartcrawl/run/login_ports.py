@@ -34,6 +34,7 @@ class RunLogin(Protocol):
     when_over: Callable[[str], None]
     when_waiting: Callable[[], None]  #: called with each answer that waits
     pause: Callable[[float], Awaitable[None]]
+    is_proof_scripted: bool  #: whether the proof page shows its proof in a browser alone
 
     @property
     def certificate(self) -> ClientCertificate | None:
@@ -62,6 +63,9 @@ class RunLogin(Protocol):
 
     def judge(self, attempt: VisitAttempt, answer: Any) -> None:
         """Note whether an Answer to a request of a visit shows the proof."""
+
+    def shows(self, answer: Any) -> bool | None:
+        """Whether an Answer shows the proof; None: it cannot, or the login has none."""
 
     def admits(self, visit: Visit) -> bool:
         """Whether a visit counts; otherwise it waits for the proof."""

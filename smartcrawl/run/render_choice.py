@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from math import inf
 from typing import Final, NamedTuple
 
 from smartcrawl.extract.browser.launch import find_browser
@@ -38,6 +40,7 @@ from smartcrawl.rules.render_need import (
 )
 from smartcrawl.rules.rendering import DATA, NO_BROWSER, POLLING
 from smartcrawl.run.batches import Batches
+from smartcrawl.run.login_ports import RunLogin
 from smartcrawl.run.received import Answer
 from smartcrawl.run.rendered import RenderedPages, Taken
 from smartcrawl.sources.base import Source, SourceExtractionConfig
@@ -45,6 +48,7 @@ from smartcrawl.sources.site import SiteSource
 
 logger = logging.getLogger(__name__)
 
+_FOLLOWS_EACH: Final = 1.0  #: seconds between two looks for samples of other workers
 _LONGEST_WAIT: Final = 60.0  #: seconds that a page waits for the samples of its template
 
 
@@ -85,13 +89,17 @@ class RenderChoice:
         self._is_new = is_new
         self._is_seed = is_seed
         self._incomplete = incomplete
+        self.session: RunLogin | None = None  #: the login of the source, if it has one
         self.missing = _missing_browser(options) if mode is RenderMode.AUTO else ""
-        self._samples = samples.samples(number) if mode is RenderMode.AUTO else {}
+        self._reader = samples
+        self._samples: dict[int, StoredSample] = {}
         self._templates: defaultdict[str, set[str]] = defaultdict(set)  #: by host
-        for stored in self._samples.values():
-            self._templates[_host_of(stored.template)].add(stored.template)
+        self._has_others = options.redis is not None  #: whether other workers share the run
+        self._read_at = -inf  #: seconds of the monotonic clock
         self._counted: dict[str, _Template] = {}  #: until there is another sample
         self._verdicts: dict[int, bool | None] = {}  #: by number of a sample; likewise
+        if mode is RenderMode.AUTO:
+            self._read_samples()
         self._turns: defaultdict[str, set[int]] = defaultdict(set)  #: pages that are sampled now
         self._tries: defaultdict[str, int] = defaultdict(int)  #: of templates, that brought none
         self._landed = asyncio.Event()
@@ -103,7 +111,7 @@ class RenderChoice:
         Raises:
             RenderingError: it cannot be rendered.
         """
-        if self._mode is RenderMode.AUTO and not any(
+        if not self._is_always and not any(
             self._of(template).need is Need.NEEDED for template in self._templates[host]
         ):
             return answer
@@ -120,6 +128,13 @@ class RenderChoice:
                 self._turns[self._template(page)].add(page.no)
         return read_by
 
+    @property
+    def _is_always(self) -> bool:
+        """Whether each page is rendered: by order, or as only scripts write a login's proof."""
+        session = self.session
+        scripted = session is not None and session.is_proof_scripted
+        return scripted or self._mode is RenderMode.ALWAYS
+
     def landed(self, page: Page) -> None:
         """Note that the visit of a page has ended, with a sample or without."""
         if page.plan.read_by is not ReadBy.SAMPLED:
@@ -129,11 +144,31 @@ class RenderChoice:
             turns.discard(page.no)
             self._wake()
 
+    def _read_samples(self) -> None:
+        """Read the samples of earlier runs, and of other workers of this one."""
+        self._read_at = time.monotonic()
+        self._samples = self._reader.samples(self._number)
+        for stored in self._samples.values():
+            self._templates[_host_of(stored.template)].add(stored.template)
+        self._counted.clear()
+        self._verdicts.clear()
+
+    @property
+    def _follows(self) -> bool:
+        """Whether other workers of this run may have a browser, and this one has none."""
+        return self._has_others and bool(self.missing)
+
+    def _follow(self) -> None:
+        """Read the samples that other workers took, from time to time."""
+        if self._follows and time.monotonic() - self._read_at > _FOLLOWS_EACH:
+            self._read_samples()
+
     def _chosen(self, page: Page) -> ReadBy:
         if page.kind or page.plan.verify:
             return ReadBy.PLAIN
-        if self._mode is RenderMode.ALWAYS:
+        if self._is_always:
             return ReadBy.SHOWN
+        self._follow()
         if self.missing and not self._samples:
             return ReadBy.PLAIN
         template = self._template(page)
@@ -199,6 +234,9 @@ class RenderChoice:
         """
         page = attempt.page
         read_by = self.begins(page)
+        if self._is_always and read_by is not ReadBy.SHOWN and not page.kind:
+            self.landed(page)  # it was chosen before the login
+            read_by = page.plan.read_by = self._chosen(page)
         if read_by is ReadBy.WAITS and document.status != 304:
             read_by = await self._after_samples(page)
         match read_by:
@@ -245,8 +283,9 @@ class RenderChoice:
             self.missing = str(error)
             self.landed(page)
             return None
-        if found.problem:
-            logger.info("%s is read without a browser: %s", page.url, found.problem)
+        if found.problem or self._lacks_proof(document, found):
+            why = found.problem or "it does not show that the crawl is logged in"
+            logger.info("%s is read without a browser: %s", page.url, why)
             self._tries[template] += 1
             self._done(page, document)
             return None
@@ -265,6 +304,12 @@ class RenderChoice:
                 self._done(page, document)
         self._done(page, document)
         return None
+
+    def _lacks_proof(self, document: Answer, found: Rendering) -> bool:
+        """Whether a page is a wall: it says nothing about the pages behind it."""
+        if self.session is None:
+            return False
+        return self.session.shows(document.showing(found.html)) is False
 
     def _done(self, page: Page, document: Answer) -> None:
         self.pages.forget(document)
@@ -310,15 +355,21 @@ class RenderChoice:
             )  # fmt: skip
 
     def _look_for_shell(self, page: Page, document: Answer) -> None:
-        """Note that a new seed shows nothing without a browser, and there is none."""
-        if not self._is_seed(page.no) or document.status != 200:
+        """Note that a new seed shows nothing without a browser, and there is none.
+
+        Raises:
+            RenderingError: other workers may have one, so that the page is not stored.
+        """
+        if not (self._follows or self._is_seed(page.no)) or document.status != 200:
             return
         plain = self._read(document)
         scripts = document.body.lower().count(b"<script")
         links = len(plain.links)
         if is_empty_shell(words=len(plain.text.split()), scripts=scripts, links=links):
-            logger.warning("%s shows nothing without a browser: %s", page.url, self.missing)
             self._incomplete(NO_BROWSER)
+            if self._follows:
+                raise RenderingError(f"{NO_BROWSER} ({self.missing})", Fault.NO_BROWSER)
+            logger.warning("%s shows nothing without a browser: %s", page.url, self.missing)
 
 
 def _missing_browser(options: Options) -> str:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import urldefrag
@@ -65,6 +66,7 @@ from smartcrawl.rules.rendering import (
     missing_requests,
 )
 from smartcrawl.run.batches import Batches
+from smartcrawl.run.hosts import HostNotes
 from smartcrawl.run.received import Answer, AnswerHeaders
 from smartcrawl.run.shortcomings import DATA_MISSING, PAGES_WAIT, Shortcomings
 
@@ -152,12 +154,15 @@ class RenderedPages:
         reader: RenderedReader,
         batches: Batches,
         shortcomings: Shortcomings,
+        hosts: HostNotes,
         is_decided: Callable[[], bool],
     ) -> None:
         """``source``: source.no. ``most``: pages rendered for shared data in a run; 0: all.
 
-        ``is_decided``: whether the reasons of the run are.
+        ``hosts`` ask once what the workers of a run share. ``is_decided``: whether the reasons of
+        the run are.
         """
+        self._hosts = hosts
         self._source = source
         self._left = most or inf
         self._reader = reader
@@ -333,7 +338,8 @@ class RenderedPages:
             return known
         task = self._asking.get(row.no)
         if task is None:
-            task = self._asking[row.no] = asyncio.ensure_future(self._ask(row, document.url))
+            asking = self._ask(row, document.url)
+            task = self._asking[row.no] = asyncio.ensure_future(asking)
             task.add_done_callback(lambda _: self._asking.pop(row.no, None))
         return await asyncio.shield(task)
 
@@ -342,12 +348,15 @@ class RenderedPages:
         refused = row.kind in DATA and self._by.rules(page).refusal(row.method, row.url, row.kind)
         if refused:
             return _Found(DataAnswer(None, refused), row)
+        is_shared = not self.login() and not is_own_data(page, row.url)
         conditions = _conditions(row) if row.method == "GET" else {}
         question = DataQuestion(
             timed_url(row.url, time.time()), row.method, {**row.headers, **conditions}, row.body
         )
         login = self.login()
-        answer = await self._by.ask(question)
+        ask = partial(self._by.ask, question)
+        key = f"{row.no}:{row.version}"
+        answer = await (self._hosts.asked_once(key, ask) if is_shared else ask())
         if isinstance(answer, str):
             found = _Found(DataAnswer(None, answer), row)
         else:

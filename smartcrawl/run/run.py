@@ -279,6 +279,7 @@ class Run:
             reader=self._readers.rendered,
             batches=self.batches,
             shortcomings=self.shortcomings,
+            hosts=self.hosts,
             is_decided=lambda: self.ending.reasons is not None,
         )
         return RenderChoice(

@@ -25,7 +25,7 @@ from smartcrawl.extract.login_pages import (
     is_login_page_body,
     shows_login_proof,
 )
-from smartcrawl.model.exceptions import RunHaltedError
+from smartcrawl.model.exceptions import RenderingError, RunHaltedError
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.secrets import Secret
@@ -118,6 +118,8 @@ class LoginSession:
         self._ask: AskForLogin | None = None
         self._show: Callable[[Answer], Awaitable[Answer]] | None = None
         self._hurried = False  #: whether the answers that wait are to be settled at once
+        self._unshown = ""  #: why no browser showed the proof page
+        self.is_proof_scripted = False  #: whether it shows its proof in a browser alone
         self.number = 0  #: of the login; 0: there was none yet
         self.over: str | None = None  #: why nothing more is asked
         self.pause: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -214,11 +216,11 @@ class LoginSession:
 
     def judge(self, attempt: VisitAttempt, answer: Answer) -> None:
         """Note whether an answer to a request of a visit shows the proof."""
-        attempt.shows_login = self._shows(answer) if attempt.login else None
+        attempt.shows_login = self.shows(answer) if attempt.login else None
         if attempt.login and time.time() >= attempt.login_until:
             attempt.login = _EXPIRED
 
-    def _shows(self, answer: Answer) -> bool | None:
+    def shows(self, answer: Answer) -> bool | None:
         """Whether an answer shows the proof; None: it cannot, or the login has none."""
         selector = self._auth.logged_in
         if selector is None or not answer.body:
@@ -394,7 +396,7 @@ class LoginSession:
                 return
             if proof is Proof.UNKNOWN:
                 raise _UnknownError(said)
-        if landed is not None and self._shows(await self._shown(landed)) is True:
+        if landed is not None and self.shows(await self._shown(landed)) is True:
             self._proof_page = landed.url
             return
         raise _RefusedError(why)
@@ -468,7 +470,7 @@ class LoginSession:
             except _RefusedError as error:
                 return Proof.ENDED, str(error)
             else:
-                shows = self._shows(answer)
+                shows = self.shows(answer)
                 has_proof = self._auth.logged_in is not None
                 proof = judge_proof(answer.status, shows=bool(shows) if has_proof else None)
                 why = self._why(answer)
@@ -482,23 +484,29 @@ class LoginSession:
         return Proof.UNKNOWN, why
 
     async def _shown(self, answer: Answer) -> Answer:
-        """Return a page as its readers see it.
+        """Return a page as its readers see it; without a browser as its server sends it.
 
         Raises:
             _UnknownError: it cannot be shown.
         """
-        if self._show is None or self._shows(answer) is not False:
+        if self._show is None or self.shows(answer) is not False:
             return answer
+        self._unshown = ""
         try:
-            return await self._show(answer)
+            shown = await self._show(answer)
         except (RunHaltedError, asyncio.CancelledError):
             raise
         except Exception as error:
+            if isinstance(error, RenderingError) and error.fault is Fault.NO_BROWSER:
+                self._unshown = str(error)
+                return answer  # a refusal counts: no timer tries a wrong password for ever
             raise _UnknownError(f"no answer from {answer.url} ({str(error)[:200]})") from error
+        self.is_proof_scripted = self.is_proof_scripted or self.shows(shown) is True
+        return shown
 
     def _why(self, answer: Answer) -> str:
         if 200 <= answer.status < 400:
-            return f"no proof on {answer.url}"
+            return f"no proof on {answer.url}" + (f"; {self._unshown}" if self._unshown else "")
         names = AnswerHeaders(answer.headers).lines(b"www-authenticate")
         offered = {line.split()[0].lower() for line in names if line.strip()}
         if answer.status == 401 and offered and offered <= _BOUND:

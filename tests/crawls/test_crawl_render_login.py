@@ -9,7 +9,7 @@ import pytest
 
 from tests.crawls.commands import Crawl
 from tests.guarded_site import PASSWORD, PROOF, USER, GuardedSite
-from tests.site_server import Page
+from tests.site_server import Page, html
 
 pytestmark = pytest.mark.long(but=1)
 
@@ -39,18 +39,21 @@ class App(GuardedSite):
 def app(crawl: Crawl, program: str) -> Iterator[App]:
     crawl.environment |= {"DOCS_USER": USER, "DOCS_PASSWORD": PASSWORD, "RENDER_BROWSER": program}
     with App() as site:
-        origin = site.url("")
         site.pages |= dict.fromkeys(PATHS, SHELL)
         site.pages["/app.js"] = Page(SCRIPT, content_type="text/javascript")
         site.pages["/api/me.json"] = data(menu=PATHS, account="/account")
         for name in ("home", "one", "two"):
             site.pages[f"/api/{name}.json"] = data(title=f"Title of {name}", text=f"about {name}")
-        crawl.declare(
-            f'[sources.app]\nseeds = ["{origin}/"]\nrender = "always"\n[sources.app.auth]\n'
-            f'kind = "form"\norigins = ["{origin}"]\nlogin = "{origin}/login"\n'
-            f'fields = {{ user = "DOCS_USER", pass = "DOCS_PASSWORD" }}\nlogged_in = "{PROOF}"\n'
-        )
         yield site
+
+
+def declare(crawl: Crawl, site: App, render: str) -> None:
+    origin = site.url("")
+    crawl.declare(
+        f'[sources.app]\nseeds = ["{origin}/"]\nrender = "{render}"\n[sources.app.auth]\n'
+        f'kind = "form"\norigins = ["{origin}"]\nlogin = "{origin}/login"\n'
+        f'fields = {{ user = "DOCS_USER", pass = "DOCS_PASSWORD" }}\nlogged_in = "{PROOF}"\n'
+    )
 
 
 def data(**what: Any) -> Page:
@@ -62,8 +65,12 @@ def words_of(crawl: Crawl) -> dict[str, str]:
     return {path: found[path]["lastOutcome"] for path in PATHS if path in found}
 
 
+@pytest.mark.parametrize("render", ["always", "auto"])
 @pytest.mark.parametrize("wall", ["302", "401", "teaser"])
-def test_pages_of_scripts_behind_a_login_are_read_and_kept(crawl: Crawl, app: App, wall: Any):
+def test_pages_of_scripts_behind_a_login_are_read_and_kept(
+    crawl: Crawl, app: App, wall: Any, render: str
+):
+    declare(crawl, app, render)
     app.wall = wall
     crawl(source="app")
     assert words_of(crawl) == dict.fromkeys(PATHS, "new")
@@ -91,3 +98,45 @@ def test_pages_of_scripts_behind_a_login_are_read_and_kept(crawl: Crawl, app: Ap
     result = crawl(source="app", expect=3)
     assert "login: " in result.out
     assert len(crawl.hits("one")) == 1
+
+
+#: Documents with the proof, whose text scripts write.
+WITH_PROOF = SHELL.replace("<div", '<a href="/account">My account</a><div')
+TEXTS = tuple(f"/t/{number}" for number in range(5))
+
+
+@pytest.mark.parametrize("wall", ["form", "302", "teaser"])
+def test_samples_are_taken_with_the_session_and_none_of_its_walls(
+    crawl: Crawl, app: App, wall: Any
+):
+    """A session that ends among the samples makes no wall one of them."""
+    declare(crawl, app, "auto")
+    app.wall, app.lasts = wall, 6
+    app.pages |= dict.fromkeys(PATHS, WITH_PROOF)
+    text = " ".join(f"word{n}" for n in range(80))
+    for path in TEXTS:
+        app.pages[path] = html(f"Text {path}", "/account", text=f"{path} {text}")
+    app.pages["/api/me.json"] = data(menu=[*PATHS, *TEXTS], account="/account")
+    crawl(source="app", expect=None)
+    assert (crawl.hits("teaser"), crawl.hits('"Sign in"')) == ([], [])
+    app.lasts = 10**9
+    crawl(source="app")
+    assert set(crawl.pages()) == {*PATHS, *TEXTS, "/account"}  # which is not there
+    assert (crawl.hits('"about one"'), crawl.hits('"t 3"')) == (["/one"], ["/t/3"])
+    assert (crawl.hits("leaked"), app.count("/logout")) == ([], 0)
+    done = crawl(source="app")
+    assert set(words_of(crawl).values()) == {"unchanged"}
+    assert "0 renderings" in str(done)
+
+
+def test_without_a_browser_a_proof_that_scripts_write_is_none(crawl: Crawl, app: App):
+    """Nothing is lost, and the login is tried once in an hour."""
+    declare(crawl, app, "auto")
+    crawl(source="app")
+    crawl.environment["RENDER_BROWSER"] = "/no/such/browser"
+    for _ in range(2):
+        done = crawl(source="app", expect=3)
+        assert "login: no proof on" in str(done)
+    assert "render: no browser" in str(done)
+    assert app.attempts == 2
+    assert len(crawl.hits("about")) == 3

@@ -19,7 +19,7 @@ from smartcrawl.rules.rendering import (
     forbidden_by_robots,
 )
 from smartcrawl.run.answers import NextRequest
-from smartcrawl.run.received import Answer, AnswerHeaders
+from smartcrawl.run.received import Answer, AnswerHeaders, encoded_markup
 from smartcrawl.run.rendered import DataQuestion
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import failed_visit, page_is_trusted, visit_of_answer
@@ -101,7 +101,7 @@ class LabBrowser:
             case Way.AGAIN:
                 return NextRequest(answer.url, answer.cookie, is_whole=True)
             case Way.SHOWN:
-                found_answer = bare._replace(body=found.markup.encode())
+                found_answer = bare._replace(body=encoded_markup(found.markup))
         visit = visit_of_answer(run, attempt, found_answer)
         assert isinstance(visit, Visit)
         return visit

@@ -504,3 +504,137 @@ def test_missing_pages_of_a_host_are_rendered_to_be_known(app: Lab):
     LabBrowser.table["*"] = lambda path: shown(path) if path in ALL else nothing
     app.run(expect=None)
     assert app.words("/p/one", "/p/four") == ["new", "failed"]
+
+
+# POST that reads
+
+POSTS = "data_posts = ['/graphql']\n"
+
+
+def queried(path: str) -> Shown:
+    """A page whose text is the answer to a POST."""
+    name = path.rpartition("/")[2] or "home"
+    post = f'POST /graphql?page={name} {{"query": "page({name})"}}'
+    return Shown(show, ["Script /app.js", API.format("menu"), post])
+
+
+@pytest.fixture
+def graph(app: Lab) -> Lab:
+    """The same pages, whose data is asked by POST."""
+    LabBrowser.table = {"*": queried}
+    for name in ("home", *NAMES):
+        app.pages[f"/graphql?page={name}"] = data(text(name), etag=None)
+    declare(app, POSTS)
+    return app
+
+
+def test_a_post_that_is_declared_as_reading_is_asked_again(graph: Lab):
+    assert renders(graph) == ALL
+    assert graph.hits('"first text of two"') == ["/p/two"]
+    LabBrowser.missing = "there is none"
+    assert renders(graph) == []
+    assert graph.words(*ALL) == SAME
+    asked = [(r.method, r.path) for r in graph.log if r.path.startswith("/graphql")]
+    assert asked == [("POST", f"/graphql?page={name}") for name in ("home", *NAMES)]
+    assert json.loads(graph.site.posted) == {"query": "page(three)"}
+    assert not any(graph.conditional("/graphql?page=two"))
+    LabBrowser.missing = ""
+    graph.pages["/graphql?page=two"] = data(text("two", "second"), etag=None)
+    assert renders(graph) == ["/p/two"]
+    assert graph.hits('"second text of two"') == ["/p/two"]
+
+
+def test_noise_of_a_post_is_learnt(graph: Lab):
+    for edition in "ab":
+        for name in ("home", *NAMES):
+            graph.pages[f"/graphql?page={name}"] = data(text(name, at=f"{edition}{name}"))
+        renders(graph)
+    for edition in "cd":
+        for name in ("home", *NAMES):
+            graph.pages[f"/graphql?page={name}"] = data(text(name, at=f"{edition}{name}"))
+        rendered = renders(graph)
+    assert (rendered, graph.words(*ALL)) == ([], SAME)
+
+
+@pytest.mark.parametrize("status", [500, 403])
+def test_a_post_without_an_answer_keeps_the_page(graph: Lab, status: int):
+    renders(graph)
+    graph.pages["/graphql?page=one"] = Page("no", status=status)
+    ran = graph.run(expect=3)
+    assert f"data: 1 request to site.example: HTTP {status}" in str(ran.reasons)
+    assert graph["/p/one"]["httpStatusCode"] == 1219
+    assert graph.hits('"first text of one"') == ["/p/one"]
+
+
+def test_a_post_that_is_not_declared_is_not_sent(graph: Lab):
+    """Its shell is not stored; a page with words of its own is rendered at each visit."""
+    declare(graph)
+    graph.pages[API.format("menu")] = data({"links": ["/p/one"]})
+    words = Shown(lambda *_: show(b"", None, b'{"title": "One"}'), queried("/p/one").asks)
+    LabBrowser.table = {"*": queried, "/p/one": words}
+    bare = Shown(lambda *_: "<title>T</title><body><a href=/p/one>one</a>", queried("/").asks)
+    LabBrowser.table["/"] = bare
+    ran = graph.run(expect=3)
+    assert "only GET is sent" in str(ran.reasons)
+    assert graph.words("/") == ["failed"]
+    assert not [r for r in graph.log if r.method == "POST"]
+
+
+# Answers that lie, grow or change
+
+
+def test_a_new_bundle_of_the_same_pages_renders_them_once(app: Lab):
+    """A deployment: document and script have other names, and the texts are as they were."""
+    renders(app)
+    fresh = SHELL.body.replace("app.js", "app2.js")  # type: ignore[union-attr, arg-type]
+    app.pages |= dict.fromkeys(ALL, Page(fresh))
+    app.pages["/app2.js"] = app.pages.pop("/app.js")
+
+    def rebuilt(path: str) -> Shown:
+        before = shown(path)
+        return Shown(show, ["Script /app2.js", *before.asks[1:]])
+
+    LabBrowser.table = {"*": rebuilt}
+    assert set(renders(app)) == {*ALL}
+    assert app.words(*ALL) == SAME
+    assert renders(app) == []
+    assert app.asked("/app.js", "/app2.js") == [0, 1]
+
+
+def test_a_bundle_that_is_named_by_its_bytes_is_not_asked(app: Lab):
+    def named(path: str) -> Shown:
+        return Shown(show, ["Script /app.8f3a2b1c.js", *shown(path).asks[1:]])
+
+    app.pages["/app.8f3a2b1c.js"] = app.pages["/app.js"]
+    LabBrowser.table = {"*": named}
+    renders(app)
+    assert renders(app) == []
+    assert app.asked("/app.8f3a2b1c.js") == [0]
+
+
+def test_ten_megabytes_of_json_are_compared_whole(app: Lab):
+    """No path of it is known, so that a change in it is a change."""
+    rows = ["x" * 96] * 100_000
+    app.pages[API.format("one")] = data(text("one", rows=rows))
+    assert renders(app) == ALL
+    assert renders(app) == []
+    for edition in ("a", "b", "c"):
+        app.pages[API.format("one")] = data(text("one", rows=[*rows, edition]))
+        assert renders(app) == ["/p/one"]
+        assert app.words("/p/one") == ["unchanged"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "not JSON", "[" * 100_000, json.dumps({str(n): n for n in range(999)}),
+     json.dumps({"title": "T\ud800", "text": "\x00"})],
+    ids=["empty", "text", "deep", "wide", "surrogate"],
+)  # fmt: skip
+def test_odd_data_is_compared_as_it_is(app: Lab, body: str):
+    app.pages[API.format("one")] = Page(body, content_type="application/json", etag=None)
+    renders(app)
+    assert app.words("/p/one") == ["new"]
+    assert renders(app) == []
+    app.pages[API.format("one")] = Page(f"{body} ", content_type="application/json", etag=None)
+    is_known = body.startswith('{"title"')  # no value of it differs
+    assert renders(app) == ([] if is_known else ["/p/one"])

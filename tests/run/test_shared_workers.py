@@ -45,6 +45,7 @@ def test_a_scope_moves_with_the_visits_of_others_only_for_an_address_by_hand(
         membership=absent,
         redis=absent,
         robots=absent,
+        data=absent,
         limited=False,
     )
     visited: Iterator[bool] = iter((False, True))

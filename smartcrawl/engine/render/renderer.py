@@ -64,6 +64,7 @@ logger = logging.getLogger(__name__)
 _BRINGS: Final = LIKE_200 | {200}
 _MOST_SHARED: Final = 64 * 1024 * 1024  #: bytes of answers that pages of a run share
 _STARTS: Final = 2  #: of a browser for one page: it may have ended by another
+_MOST_ENDS: Final = 6  #: of browsers in a row, each before it had rendered a page
 #: Headers that are the downloader's own.
 _OURS: Final = frozenset({"user-agent", "host", "connection", "accept-encoding"})
 #: Headers of a document that say nothing of what its scripts wrote.
@@ -94,11 +95,13 @@ class PageRenderer:
         self._source = source
         self._browser: Browser | None = None
         self._missing: BrowserError | None = None  #: why there is no browser in this run
+        self._has_started = False  #: whether a browser did in this run
+        self._ends = 0  #: of browsers, since one rendered a page
         self._starting = asyncio.Lock()
         self._turns = asyncio.Semaphore(setting_value(crawler.settings, "RENDER_PAGES"))
         self._answers = SharedAnswers(crawler, self._pages.asked, run.session)
         if run.session is not None:
-            session = run.session
+            session = self._choice.session = run.session
             session.show_with(self.proof)
             self._pages.login = lambda: session.number
         self._posts = tuple(map(compile_scope_pattern, source.data_posts))
@@ -221,11 +224,13 @@ class PageRenderer:
         answers = PageAnswers(self._answers, document, is_proof=is_proof)
         found = Rendering(order.url, problem="the browser ended")
         for _ in range(_STARTS):
+            browser = await self._running()
             try:
-                found = await render_page(await self._running(), order, answers.answer)
+                found = await render_page(browser, order, answers.answer)
             except BrowserError as error:
                 found.problem = str(error)
-            if self._browser is not None and self._browser.alive:
+            if browser.alive:
+                self._ends = 0
                 break
         return found
 
@@ -239,15 +244,30 @@ class PageRenderer:
             if self._browser is not None and not self._browser.alive:
                 await self._browser.close()
                 self._browser = None
-            if self._browser is None and self._missing is None:
+                self._ended()
+            while self._browser is None and self._missing is None:
                 try:
                     self._browser = await Browser.start(self._browser_options())
+                    self._has_started = True
                 except BrowserError as error:
-                    self._missing = error
-                    logger.warning("no page is rendered in this run: %s", error)
+                    if self._has_started:
+                        self._ended()
+                    else:
+                        self._lack(error)
             if self._browser is None:
                 raise _RenderingError(f"{NO_BROWSER} ({self._missing})", Fault.NO_BROWSER)
             return self._browser
+
+    def _ended(self) -> None:
+        """Count the end of a browser; too many in a row leave none."""
+        self._ends += 1
+        if self._ends >= _MOST_ENDS:
+            self._lack(BrowserError(f"the browser ended {_MOST_ENDS} times in a row"))
+
+    def _lack(self, error: BrowserError) -> None:
+        """Render no page any more in this run."""
+        self._missing = error
+        logger.warning("no page is rendered in this run: %s", error)
 
     def _browser_options(self) -> BrowserOptions:
         """Return how the settings have the browser started.

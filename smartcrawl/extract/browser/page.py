@@ -42,6 +42,7 @@ _CLOSE_SECONDS: Final = 5.0
 _TICK: Final = 0.1  #: seconds
 _FRAME_SECONDS: Final = 3.0  #: limit for two frames on the screen
 _PREFLIGHT: Final = "Access-Control-Request-Method"
+_ENDED: Final = "the browser has ended"
 _GIF: Final = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 _NOT_PASSED: Final = frozenset(
     {"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive"}
@@ -202,9 +203,11 @@ class _Page:
         self._begin(self._limit())
         settling = asyncio.ensure_future(self._settle())
         try:
-            waited: set[asyncio.Future[Any]] = {settling, self._failed}
+            waited: set[asyncio.Future[Any]] = {settling, self._failed, self._pipe.ended}
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-            if self._failed.done():
+            if self._pipe.ended.done():
+                found.problem = _ENDED
+            elif self._failed.done():
                 found.problem = self._failed.result()
             else:
                 await settling
@@ -378,7 +381,7 @@ class _Page:
         if task.cancelled() or task.exception() is None:
             return
         if isinstance(task.exception(), BrowserError):
-            self._fail("the browser has ended")
+            self._fail(_ENDED)
         elif not isinstance(task.exception(), CommandError):
             self._fail(f"its requests cannot be answered: {task.exception()}")
 

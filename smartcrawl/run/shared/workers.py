@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -39,9 +39,11 @@ from smartcrawl.run.frontier import Frontier, FrontierDepths
 from smartcrawl.run.hosts import ABSENT, HostGate, HostGateLimits, HostNotes, Turn, host_gate_slot
 from smartcrawl.run.links import DepthUpdates
 from smartcrawl.run.orders import Orders, run_closing_from_orders, run_policy_from_orders
+from smartcrawl.run.received import Answer
 from smartcrawl.run.run import Run
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shared.connection import connect_redis, redis_place
+from smartcrawl.run.shared.data_answers import SharedDataAnswers
 from smartcrawl.run.shared.frontier import OVER, HostAct, SharedFrontier
 from smartcrawl.run.shared.redis_frontier import RedisFrontier, SharedHosts, SharedRobots
 from smartcrawl.run.shared.scripts import FrontierClaim
@@ -125,11 +127,24 @@ class SharedNotes(HostNotes):
     """Writes robots.txt files to Redis, for all workers."""
 
     def __init__(
-        self, reader: HostReader, batches: Batches, robots: SharedRobots, shared: SharedFrontier
+        self,
+        reader: HostReader,
+        batches: Batches,
+        *,
+        robots: SharedRobots,
+        data: SharedDataAnswers,
+        shared: SharedFrontier,
     ) -> None:
         super().__init__(reader, batches)
+        self._data = data
         self._robots = robots
         self._shared = shared
+
+    async def asked_once(
+        self, key: str, ask: Callable[[], Awaitable[Answer | str]]
+    ) -> Answer | str:
+        """Return the answer that another worker got in this run, or that of ``ask``."""
+        return await self._data.asked_once(key, ask)
 
     def robots_of_others(self, origin: str) -> StoredRobots | None:
         """Return the robots.txt that another worker fetched in this run; None: fetch it."""
@@ -409,6 +424,7 @@ class SharedWorkers:
         membership: Membership,
         redis: RedisFrontier,
         robots: SharedRobots,
+        data: SharedDataAnswers,
         limited: bool,
     ) -> None:
         """``limited``: whether the run may ask for so many pages only."""
@@ -443,7 +459,7 @@ class SharedWorkers:
         )
         self._membership = membership
         self._registry = registry
-        self._robots = robots
+        self._robots, self._data = robots, data
         self._database = database
         self._reader = readonly
         self._settled = not source.ad_hoc  #: whether the scope moves no more
@@ -491,6 +507,9 @@ class SharedWorkers:
                 registry=registry_id,
                 began=opened.started_at,
             )
+            data = SharedDataAnswers(
+                client, source=source.name, run=opened.no, registry=registry_id
+            )
             return cls(
                 source=source,
                 options=options,
@@ -499,6 +518,7 @@ class SharedWorkers:
                 membership=membership,
                 redis=redis,
                 robots=robots,
+                data=data,
                 limited=most > 0,
             )
         except BaseException:
@@ -514,7 +534,9 @@ class SharedWorkers:
         """Return the notes about hosts that all workers share."""
         self._batches = batches
         self.turns.write_to(batches)
-        return SharedNotes(readers.hosts, batches, self._robots, self.shared)
+        return SharedNotes(
+            readers.hosts, batches, robots=self._robots, data=self._data, shared=self.shared
+        )
 
     def hops(self, number: int) -> int:
         """Return the length of the redirect chain in which other workers found an address."""
