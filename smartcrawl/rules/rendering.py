@@ -44,6 +44,7 @@ OTHER_KIND: Final = "no text"
 POLLING: Final = "too many of one kind"
 TOO_MANY: Final = "too many requests"
 LOGS_OUT: Final = "it would end the login"
+_FORBIDDEN: Final = frozenset({401, 403, 407})
 BY_RULE: Final = frozenset({WRONG_METHOD, OTHER_SITE, OTHER_KIND, POLLING, TOO_MANY, LOGS_OUT})
 
 
@@ -107,6 +108,7 @@ class DataRequest(NamedTuple):
     refused: str  #: why, or an empty string
     is_own: bool  #: whether it is of the page's site or of ``data_hosts``
     url: str = ""
+    is_data: bool = False  #: no script
 
     @property
     def reason(self) -> str:
@@ -162,13 +164,18 @@ def missing_requests(requests: Iterable[DataRequest], *, words: int) -> list[Dat
 
     Requests of its own site and of ``data_hosts`` count that had no answer, or a passing error.
     Where the page has fewer than ``FEW_WORDS`` words without them, so do all others, and those
-    that the rules refused: then it shows nothing.
+    that the rules refused: then it shows nothing. So it does if all of its data is forbidden.
     """
-    shows = words >= FEW_WORDS
+    shows, found = words >= FEW_WORDS, list(requests)
+    data = [each for each in found if each.is_data]
+    is_forbidden = not shows and all(
+        each.status in _FORBIDDEN or _is_missing(each) for each in data
+    )
     return [
         each
-        for each in requests
-        if _is_missing(each) and not (shows and (not each.is_own or each.refused in BY_RULE))
+        for each in found
+        if (_is_missing(each) and not (shows and (not each.is_own or each.refused in BY_RULE)))
+        or (is_forbidden and each.is_data and each.status in _FORBIDDEN)
     ]
 
 

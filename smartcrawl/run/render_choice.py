@@ -12,6 +12,7 @@ from contextlib import suppress
 from math import inf
 from typing import Final, NamedTuple
 
+from smartcrawl.extract.browser.dom import markup_words
 from smartcrawl.extract.browser.launch import find_browser
 from smartcrawl.extract.browser.page import Rendering
 from smartcrawl.extract.browser.pipe import BrowserError
@@ -38,7 +39,7 @@ from smartcrawl.rules.render_need import (
     sampled_template,
     template_need,
 )
-from smartcrawl.rules.rendering import DATA, NO_BROWSER, POLLING
+from smartcrawl.rules.rendering import DATA, FEW_WORDS, NO_BROWSER, POLLING
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.login_ports import RunLogin
 from smartcrawl.run.received import Answer
@@ -102,6 +103,7 @@ class RenderChoice:
             self._read_samples()
         self._turns: defaultdict[str, set[int]] = defaultdict(set)  #: pages that are sampled now
         self._tries: defaultdict[str, int] = defaultdict(int)  #: of templates, that brought none
+        self._lacking: set[str] = set()  #: templates whose samples lacked their data
         self._landed = asyncio.Event()
         self._logged: set[str] = set()  #: hosts
 
@@ -182,7 +184,8 @@ class RenderChoice:
         own = self._verdict(key) if is_sampled else None
         found = page_read_by(need, own, is_sampled=is_sampled, has_turn=has_turn)
         if found is ReadBy.WAITS and not self._turns[template]:
-            return ReadBy.PLAIN  # no sample is on its way
+            is_unread = template in self._lacking and page.state.standing is Standing.BARE
+            return ReadBy.SHOWN if is_unread else ReadBy.PLAIN  # no sample is on its way
         return found
 
     def _is_allowed_now(self, stored: StoredSample) -> bool:
@@ -291,6 +294,8 @@ class RenderChoice:
             return None
         key = self._key(page)
         stored = StoredSample(template, self._compared(document, found))
+        if self.pages.missing(document, found):
+            return await self._without_data(attempt, document, found, stored)
         self._samples[key] = self._batches.batch.samples[key] = stored
         self._counted.clear()
         self._verdicts.clear()
@@ -304,6 +309,26 @@ class RenderChoice:
                 self._done(page, document)
         self._done(page, document)
         return None
+
+    async def _without_data(
+        self, attempt: VisitAttempt, document: Answer, found: Rendering, stored: StoredSample
+    ) -> Taken | None:
+        """Take no sample of a page whose data is missing, and do not read it as its shell.
+
+        Raises:
+            RenderingError: its data is missing; it is not stored.
+        """
+        page, template = attempt.page, stored.template
+        self._tries[template] += 1
+        try:
+            others = [other.sample for other in self._samples.values()]
+            is_shell = markup_words(found.html) < FEW_WORDS
+            if is_shell or needs_browser(stored.sample, others):
+                self._lacking.add(template)
+                return await self._shown(attempt, document, trusted=False)
+            return None
+        finally:
+            self._done(page, document)
 
     def _lacks_proof(self, document: Answer, found: Rendering) -> bool:
         """Whether a page is a wall: it says nothing about the pages behind it."""

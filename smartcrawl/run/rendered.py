@@ -464,21 +464,12 @@ class RenderedPages:
         Raises:
             RenderingError: it cannot be rendered, or its data is missing.
         """
-        rules = self._by.rules(document.url)
         seen = self._looked_at.pop(document.url, None)
         found = seen or await self._by.render(document)
         self._batches.batch.counts["renderings"] += seen is None
         if found.problem:
             raise RenderingError(f"the page is not rendered: {found.problem}", Fault.RENDERING)
-        words = markup_words(found.html)
-        data = [
-            DataRequest(
-                url_host_key(each.url), each.status, each.refused, rules.is_own(each.url), each.url
-            )
-            for each in found.requests
-            if each.kind != DOCUMENT
-        ]
-        missing = missing_requests(data, words=words)
+        words, missing = markup_words(found.html), self.missing(document, found)
         known = {} if stored is None else {need.row.no: need.row for need in stored.needs}
         rows = self._known_rows(found.requests, known)
         missing += _no_longer_answered(rows)
@@ -496,6 +487,23 @@ class RenderedPages:
             found.streams, is_not_found(document.url, own),
         )  # fmt: skip
         return made, found.requests
+
+    def missing(self, document: Answer, found: Rendering) -> list[DataRequest]:
+        """Return which of the data of a rendered page is missing."""
+        rules = self._by.rules(document.url)
+        data = [
+            DataRequest(
+                url_host_key(each.url),
+                each.status,
+                each.refused,
+                rules.is_own(each.url),
+                each.url,
+                each.kind in DATA,
+            )
+            for each in found.requests
+            if each.kind != DOCUMENT
+        ]
+        return missing_requests(data, words=markup_words(found.html))
 
     def _known_rows(
         self, requests: Iterable[MadeRequest], known: Mapping[int, DataRow]

@@ -252,3 +252,40 @@ def test_the_key_of_a_source_counts_before_the_setting(auto: Lab, mode: str):
     auto.source = "app"
     auto.run()
     assert sorted(LabBrowser.shown) == ([] if mode == "no" else sorted(["/", *PATHS]))
+
+
+@pytest.mark.parametrize("status", [500, 403, 401])
+def test_samples_without_their_data_decide_nothing(auto: Lab, status: int):
+    """An API that is down at the first crawl leaves no shell, and the next one finds all pages."""
+    script_writes(auto)
+    for name in NAMES:
+        auto.pages[f"/api/{name}.json"] = Page("no", status=status)
+    ran = auto.run(expect=3)
+    assert f"HTTP {status}" in str(ran.reasons)
+    assert auto.words("/", *PATHS) == ["new", *["failed"] * 6]
+    assert {auto[path]["httpStatusCode"] for path in PATHS} == {1219}
+    for name in NAMES:
+        write(auto, name)
+    again(auto)
+    assert auto.words("/", *PATHS) == ["unchanged", *["new"] * 6]
+    assert auto.hits("firstp51") == ["/p/p5"]
+    again(auto)
+    assert (LabBrowser.shown, auto.words(*PATHS)) == ([], ["unchanged"] * 6)
+
+
+def test_a_broken_part_of_pages_that_need_no_browser_fails_none(auto: Lab):
+    serve_whole(auto)
+    auto.pages["/api/hits.json"] = Page("no", status=500)
+
+    def shown(path: str) -> Shown:
+        entry = auto.pages[path]
+        assert isinstance(entry, str)
+        return Shown(lambda _: entry, ["/api/hits.json"])
+
+    LabBrowser.table = {"*": shown}
+    auto.run()
+    assert auto.words("/", *PATHS) == ["new"] * 7
+    auto.pages["/api/hits.json"] = Page("{}", content_type="application/json")
+    again(auto)
+    again(auto)
+    assert (LabBrowser.shown, auto.words("/", *PATHS)) == ([], ["unchanged"] * 7)

@@ -13,7 +13,7 @@ from smartcrawl.rules.data_requests import ENOUGH
 from tests.lab.lab import Lab
 from tests.lab.lab_browser import LabBrowser, Shown
 from tests.lab.lab_site import LabSite
-from tests.site_server import Page
+from tests.site_server import Fault, Page
 
 SHELL = Page(
     '<!doctype html><title>Shell</title><div id="app"></div><script src="/app.js"></script>'
@@ -566,20 +566,6 @@ def test_a_post_without_an_answer_keeps_the_page(graph: Lab, status: int):
     assert graph.hits('"first text of one"') == ["/p/one"]
 
 
-def test_a_post_that_is_not_declared_is_not_sent(graph: Lab):
-    """Its shell is not stored; a page with words of its own is rendered at each visit."""
-    declare(graph)
-    graph.pages[API.format("menu")] = data({"links": ["/p/one"]})
-    words = Shown(lambda *_: show(b"", None, b'{"title": "One"}'), queried("/p/one").asks)
-    LabBrowser.table = {"*": queried, "/p/one": words}
-    bare = Shown(lambda *_: "<title>T</title><body><a href=/p/one>one</a>", queried("/").asks)
-    LabBrowser.table["/"] = bare
-    ran = graph.run(expect=3)
-    assert "only GET is sent" in str(ran.reasons)
-    assert graph.words("/") == ["failed"]
-    assert not [r for r in graph.log if r.method == "POST"]
-
-
 # Answers that lie, grow or change
 
 
@@ -638,3 +624,36 @@ def test_odd_data_is_compared_as_it_is(app: Lab, body: str):
     app.pages[API.format("one")] = Page(f"{body} ", content_type="application/json", etag=None)
     is_known = body.startswith('{"title"')  # no value of it differs
     assert renders(app) == ([] if is_known else ["/p/one"])
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+def test_a_shell_whose_data_is_forbidden_is_not_stored(app: Lab, status: int):
+    for name in ("menu", "home"):
+        app.pages[API.format(name)] = Page("no", status=status)
+    LabBrowser.table = {"*": lambda path: Shown(lambda *_: "<title>T</title>", shown(path).asks)}
+    ran = app.run(expect=3)
+    assert f"data: 2 requests to site.example: HTTP {status}" in str(ran.reasons)
+    assert (app.words("/"), app["/"]["httpStatusCode"]) == (["failed"], 1219)
+
+
+def test_a_request_for_the_user_may_be_refused(app: Lab):
+    """Applications ask who is logged in, and show their pages to those who are not, too."""
+    app.pages["/api/me.json"] = Page("no", status=401)
+
+    def known(path: str) -> Shown:
+        return Shown(lambda *bodies: show(*bodies[:3]), [*shown(path).asks, "/api/me.json"])
+
+    LabBrowser.table = {"*": known}
+    renders(app)
+    assert app.words(*ALL) == ["new"] * len(ALL)
+    assert renders(app) == []
+    assert app.words(*ALL) == SAME
+
+
+@pytest.mark.parametrize("fault", ["reset", "hang"])
+def test_an_api_that_does_not_answer_keeps_the_page(app: Lab, fault: Fault):
+    renders(app)
+    app.pages[API.format("one")] = Page("", fault=fault)
+    app.run(expect=3)
+    assert app["/p/one"]["httpStatusCode"] == 1219
+    assert app.hits('"first text of one"') == ["/p/one"]

@@ -323,3 +323,23 @@ def test_what_users_read_and_browsers_call_things() -> None:
     assert OTHER_SITE == "another site, not in data_hosts"
     assert (POLLING, TOO_MANY) == ("too many of one kind", "too many requests")
     assert LOGS_OUT == "it would end the login"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "words", "missing"),
+    [
+        ((403,), 0, 1),
+        ((401, 403), 19, 2),
+        ((401, 407, 500), 0, 3),
+        ((401, 200), 0, 0),
+        ((403,), 20, 0),
+        ((404,), 0, 0),
+        ((403, 404), 0, 0),
+        ((500, 403, 200), 0, 1),
+    ],
+)
+def test_a_page_shows_nothing_if_all_of_its_data_is_forbidden(statuses, words, missing):
+    requests = [DataRequest("h", status, "", True, is_data=True) for status in statuses]
+    script = DataRequest("h", 403, "", True)
+
+    assert len(missing_requests([script, *requests], words=words)) == missing
