@@ -13,15 +13,15 @@ import sys
 import tempfile
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 from tests.npm import npm_package
-from tests.servers import UnavailableError, absent, stop
+from tests.servers import UnavailableError, absent, shared_server, stop
 from tests.servers.processes import free_port
 
 AZURITE = "3.37.0"
@@ -34,12 +34,25 @@ class ObjectStore:
     """A running server, and the variables by which a client finds it and may use it."""
 
     port: int
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None  #: None: it is shared with other processes
     environment: Mapping[str, str]
 
     def stop(self) -> None:
         """End the server before its time; what it kept is gone."""
+        if self.process is None:
+            raise RuntimeError("this server is shared: start one of the test's own")
         stop(self.process)
+
+
+@contextmanager
+def shared_store(
+    folder: Path, starting: Callable[[], AbstractContextManager[ObjectStore]]
+) -> Iterator[ObjectStore]:
+    """Use the server of a folder; a test makes a bucket or container of its own in it."""
+    name = getattr(starting, "__name__", "store")
+    told = shared_server(folder, name, starting, lambda own: [own.port, dict(own.environment)])
+    with told as (port, environment):
+        yield ObjectStore(port, None, environment)
 
 
 @contextmanager

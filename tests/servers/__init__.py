@@ -18,7 +18,7 @@ from tests.servers.elastic import (
 from tests.servers.postgresql import GUEST, Postgres, postgres, postgres_lookup
 from tests.servers.processes import PortTakenError, Server, stop
 from tests.servers.redis import Redis, redis_lookup, redis_server
-from tests.servers.shared import shared_elasticsearch
+from tests.servers.shared import shared_elasticsearch, shared_server
 from tests.servers.vectors import POISON, Ogx, ogx_server
 from tests.servers.web import Answered, Nginx, nginx, nginx_lookup
 
@@ -51,5 +51,6 @@ __all__ = [
     "redis_server",
     "release",
     "shared_elasticsearch",
+    "shared_server",
     "stop",
 ]

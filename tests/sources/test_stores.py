@@ -10,13 +10,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests import stores
 from tests.servers import UnavailableError
-from tests.stores import azurite, azurite_lookup, moto_server
+from tests.stores import ObjectStore, azurite, azurite_lookup, moto_server, shared_store
 
 NPM = """\
 #!/bin/sh
@@ -44,6 +45,22 @@ def test_occupied_port_is_an_error_and_not_another_server(server):
         port = taken.getsockname()[1]
         with pytest.raises(RuntimeError, match="does not listen"):
             server(port=port).__enter__()
+
+
+def test_a_shared_server_is_one_server_that_no_test_may_end(tmp_path: Path):
+    begun = []
+
+    @contextmanager
+    def starting() -> Iterator[ObjectStore]:
+        begun.append(ObjectStore(9_000, None, {"NAME": "value"}))
+        yield begun[-1]
+
+    with shared_store(tmp_path, starting) as first, shared_store(tmp_path, starting) as second:
+        assert (first, [first]) == (second, begun)
+        with pytest.raises(RuntimeError, match="start one of the test's own"):
+            first.stop()
+    with shared_store(tmp_path, starting):
+        assert len(begun) == 2
 
 
 class FakeNpm:
