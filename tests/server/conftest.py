@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.server import parts
 from tests.server.fake_crawls import FakeSystem
+
+parts.share()
 
 
 @pytest.fixture
