@@ -26,7 +26,7 @@ from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.servers.sharepoint import SharepointServer
 from tests.site_server import Site
-from tests.stores import ObjectStore, azurite, fake_gcs_server, moto_server
+from tests.stores import ObjectStore, azurite, fake_gcs_server, moto_server, shared_store
 from tests.tiers import leave_out, pytest_terminal_summary, pytest_testnodedown
 
 __all__ = ["pytest_terminal_summary", "pytest_testnodedown"]  #: hooks
@@ -51,7 +51,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return forks.pytest_runtestloop(session)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Draw the seeds of tests/crawls/test_kill.py and test_chaos.py once, for all workers.
 
     No crawl starts a browser because one is installed (RENDER). COLUMNS, which pytest-xdist gives
@@ -66,6 +66,7 @@ def pytest_configure() -> None:
             signal.signal(number, lambda *_: None)
     for name in SEEDS:
         os.environ.setdefault(name, str(random.randrange(1_000_000)))
+    tiers.choose_examples(config)
 
 
 def pytest_report_header() -> str:
@@ -338,23 +339,23 @@ def own_elasticsearch_prefix(own_elasticsearch: servers.Elasticsearch) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def s3_server() -> Iterator[ObjectStore]:
-    """The S3 of this worker; each test makes a bucket of its own."""
-    with moto_server() as server:
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """The S3 of all workers; each test makes a bucket of its own."""
+    with shared_store(common_folder(tmp_path_factory), moto_server) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def azure_server() -> Iterator[ObjectStore]:
-    """The Azure Blob Storage of this worker; each test makes a container of its own."""
-    with azurite() as server:
+def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """The Azure Blob Storage of all workers; each test makes a container of its own."""
+    with shared_store(common_folder(tmp_path_factory), azurite) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def google_server() -> Iterator[ObjectStore]:
-    """The Cloud Storage of this worker; each test makes a bucket of its own."""
-    with fake_gcs_server() as server:
+def google_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """The Cloud Storage of all workers; each test makes a bucket of its own."""
+    with shared_store(common_folder(tmp_path_factory), fake_gcs_server) as server:
         yield server
 
 

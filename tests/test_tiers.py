@@ -245,3 +245,28 @@ def test_a_changed_line_calls_for_the_mutants_that_are_in_it():
     assert called(files=["docs/decisions.md"]) == ["traps TABLE"]
     assert len(called(files=["tests/rules/test_traps.py"])) == len(found) + 1
     assert len(called(files=["tests/rules/test_traps_chains.py"])) == len(found) + 1
+
+
+def test_few_examples_are_tried_without_all(pytester: pytest.Pytester):
+    pytester.makeconftest(
+        "from tests.tiers import choose_examples as pytest_configure, pytest_addoption"
+    )
+    pytester.makepyfile("""
+        from collections import Counter
+        from hypothesis import given, settings, strategies as st
+        from tests.tiers import examples
+        tried = Counter()
+        def a_property(name):
+            @given(st.integers())
+            def test(number): tried[name] += 1
+            return test
+        test_usual = a_property("usual")
+        test_many = settings(max_examples=examples(500))(a_property("many"))
+        test_own = settings(max_examples=50)(a_property("own"))
+        def test_tried(): print("tried", dict(tried))
+    """)
+    quick = [f"-p no:{name}" for name in ("schemathesis", "typeguard", "anyio")]
+
+    for words, usual, many in (([], 30, 100), (["--all"], 100, 500)):
+        run = pytester.runpytest_subprocess(*words, "-s", *quick)
+        run.stdout.fnmatch_lines([f"*tried {{'usual': {usual}, 'many': {many}, 'own': 50}}*"])

@@ -12,6 +12,9 @@ long:
 - Of a contract of several stores, all cases with another store than the first (SQLite, a folder,
   S3) but one of each fourth test: they share nearly all statements.
 
+Hypothesis tries 30 examples of a property, and ``--all`` its usual 100; of one that says
+``examples(500)`` a fifth, and ``--all`` each of them.
+
 A test that is named by its id is run, and a changed room its long tests, see `LONG_FORMS`.
 ``python -m tests.tiers COMMIT`` prints the files of tests whose long form that commit calls for.
 """
@@ -26,6 +29,7 @@ from typing import Any, Final
 from zlib import crc32
 
 import pytest
+from hypothesis import settings
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DATABASES: Final = ("sqlite", "postgres")
@@ -281,6 +285,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long-of", default="", metavar="PATHS", help="begins of paths whose long tests are run"
     )
+
+
+#: Examples of a property in script/test, and those of which it tries a share.
+_FEW: Final = 30
+_SHARE: Final = 5
+_USUAL: Final = 100  #: by Hypothesis
+
+_whole: list[bool] = []  #: whether the present run is one of ``--all``
+
+
+def choose_examples(config: pytest.Config) -> None:
+    """Have Hypothesis try few examples, unless ``--all`` or another profile is given."""
+    _whole[:] = [config.option.all]
+    chosen = settings.get_profile(settings.get_current_profile_name())
+    if chosen.max_examples == _USUAL and not config.option.all:
+        settings.register_profile("few", chosen, max_examples=_FEW)
+        settings.load_profile("few")
+
+
+def examples(most: int) -> int:
+    """Return how many of so many examples of a property the present run tries."""
+    return most if all(_whole) else max(_FEW, most // _SHARE)
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,6 +9,7 @@ from smartcrawl.extract.hashes import document_content_hash
 from smartcrawl.extract.html import parse_html
 from smartcrawl.extract.reader import parse_markup
 from smartcrawl.model.documents import CODE, LIST, TABLE, Document
+from tests.tiers import examples
 
 
 def document(body: str) -> Document:
@@ -163,7 +164,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
 @example("<table><td>a<ul><li>b</ul>\0</td>c<pre> d </pre></table>e")
 @example("<table><tr><td><pre>\n x</pre><td> y </table>z")

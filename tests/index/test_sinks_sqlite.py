@@ -12,6 +12,7 @@ from smartcrawl.index.search import search_hit_as_data
 from smartcrawl.rules.model import Outcome
 from tests.index.asking import search
 from tests.registry.build import LATER, LONG, NOW, Desk, chunk, closing, index_is_sound
+from tests.tiers import examples
 
 BASE = "http://a.example/"
 
@@ -321,7 +322,7 @@ def shelf() -> Desk:
 SHELF = shelf()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40))
 @example("a" * 10_000)
 @example(" ".join(f"w{n}" for n in range(2_000)))

@@ -22,6 +22,7 @@ from smartcrawl.model.urls import (
     url_item_id,
     url_partition_key,
 )
+from tests.tiers import examples
 
 covers = pytest.mark.covers
 
@@ -122,7 +123,7 @@ PATHS = st.lists(NAMES.filter(lambda name: name not in (b"", b".", b"..")), max_
 
 
 @covers("R0-20", "R0-23")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(PATHS)
 @example(b"/c:/Docs")
 @example(b"/C|/x")
@@ -259,7 +260,7 @@ STORED = st.builds(
 
 
 @covers("R0-22", "R0-23", "R2-69")
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(STORED)
 def test_second_call_changes_nothing(url):
     normal = normalize_url(url)

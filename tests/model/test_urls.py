@@ -22,6 +22,7 @@ from smartcrawl.model.urls import (
     url_host_key,
     url_item_id,
 )
+from tests.tiers import examples
 
 DATA = Path(__file__).parents[1] / "data"
 WPT = [
@@ -372,7 +373,7 @@ TEXTS = ADDRESSES | PATHS | st.text(st.characters(codec=None), max_size=30)
 
 
 @covers("M-17", "M-18", "R2-69", "R0-23")
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(TEXTS)
 @example("http://h/%4%31")
 @example("file:////C:/..")
@@ -387,7 +388,7 @@ def test_normalize_never_raises_and_is_idempotent(text):
 
 
 @covers("M-54", "RD-20")
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(TEXTS)
 @example("http://example.com/#/%")
 @example("http://example.com#!a#b")
@@ -407,7 +408,7 @@ def test_request_url_never_raises_and_is_idempotent(text):
 
 
 @covers("R0-19")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=12))
 @example("xn--zzzzz")
 @example("xn--bcher-kva")
@@ -468,7 +469,7 @@ def _escaped_anyhow(draw, text):
 
 
 @covers("R0-02", "R0-12", "R0-13", "R0-14", "R0-15", "R0-16", "M-17", "M-18")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(two_spellings())
 def test_spellings_of_one_url_have_one_id(spellings):
     assert_one_id(spellings)

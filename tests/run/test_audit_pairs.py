@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.run.library.comparison import Difference, Pair, Pairs
+from tests.tiers import examples
 
 _KEYS = st.sampled_from(["a", "b", "c/d", "\udcff"])
 _VALUES = st.sampled_from(["", "1", "2", "3 4"])
@@ -37,7 +38,7 @@ def differences(
     return counted
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(_EXPECTED, _FOUND, st.booleans())
 def test_differences_are_those_of_a_model(
     expected: dict[str, tuple[str | None, bool]], found: list[tuple[str, str]], is_found_first: bool

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from smartcrawl.model.pages import Page
 from smartcrawl.run.frontier import UNREACHED, Frontier, FrontierQueue, RankedFrontierQueue
+from tests.tiers import examples
 
 
 class Shelf:
@@ -52,7 +53,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.integers(1, 4), st.lists(STEPS, max_size=40))
 def test_every_offered_number_leaves_once_in_the_order_of_its_host(hosts, steps):
     """Against queues of numbers, one a host; full hosts give no page, and delay no other host."""
@@ -427,7 +428,7 @@ def test_in_a_limited_run_a_step_of_priority_is_worth_a_million_seconds():
     assert shelf.drain() == [5, 1, 2, 3, 4]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.integers(1, 3),
     st.dictionaries(st.integers(1, 60), st.integers(1, 10)),

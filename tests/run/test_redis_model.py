@@ -10,6 +10,7 @@ from redis import Redis
 
 from smartcrawl.run.shared.scripts import FrontierNumber
 from tests.run.stepped import Stepped
+from tests.tiers import examples
 
 HOSTS = 3
 PER_HOST = 2
@@ -270,7 +271,7 @@ def client(redis_url):
 
 @settings(
     deadline=None,
-    max_examples=150,
+    max_examples=examples(150),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(STEPS, max_size=40))
