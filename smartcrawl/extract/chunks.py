@@ -23,6 +23,7 @@ from smartcrawl.model.documents import (
     Image,
     Section,
 )
+from smartcrawl.model.placed_spans import with_placed_spans
 
 if TYPE_CHECKING:
     from semantic_text_splitter import TextSplitter
@@ -58,6 +59,8 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
     images = {image.src: image for image in document.images}
     found: list[Chunk] = []
     above: list[tuple[int, str]] = []
+    if images and document.counted and document.counted.pictures:
+        document = with_placed_spans(document)
     for section in document.sections:
         while above and above[-1][0] >= section.level:
             above.pop()

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from smartcrawl.model.documents import LIST, PICTURE, Block, Document, Section, Span, moved_block
+from smartcrawl.model.placed_spans import with_placed_spans
 from smartcrawl.rules.repeated import Line, RepeatedLines, repeated_lines_of_page
 
 _LINE: Final = re.compile(r"[^\n]*\S[^\n]*")
@@ -101,6 +102,7 @@ def document_without(document: Document, marked: str) -> Document:
     """Return a document without its marked parts (``marks_as_text``); the same one without any."""
     if not marked:
         return document
+    document = with_placed_spans(document)
     of_sections: dict[int, list[Mark]] = {}
     for mark in (Mark(*row) for row in json.loads(marked)):
         of_sections.setdefault(mark.section, []).append(mark)
