@@ -22,6 +22,8 @@ from smartcrawl.model.documents import (
     Document,
     Image,
     Section,
+    section_page,
+    section_pages,
 )
 from smartcrawl.model.placed_spans import with_placed_spans
 
@@ -69,16 +71,19 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
         path = tuple(name for _, name in above)
         text, level = section.text, section.level
         pictures = _pictures(section, images) if images else []
+        pages = section_pages(section)
         if len(text) <= size.most:
             types = _types(section, 0, len(text))
-            found.append(Chunk(path, text, level, types, 0, _joined(line for _, line in pictures)))
+            said = _joined(line for _, line in pictures)
+            found.append(Chunk(path, text, level, types, 0, said, section_page(pages, 0)))
             continue
         pieces = list(_overlapping(text, _packed(list(_pieces(section, size)), size), size))
-        for piece, said in zip(pieces, _of_pieces(pictures, pieces), strict=True):
+        for piece, of_piece in zip(pieces, _of_pieces(pictures, pieces), strict=True):
             types = _types(section, piece.start, piece.end)
             own = text[piece.start : piece.end]
             repeated = len(piece.before)
-            found.append(Chunk(path, piece.before + own, level, types, repeated, _joined(said)))
+            said, page = _joined(of_piece), section_page(pages, piece.start - repeated)
+            found.append(Chunk(path, piece.before + own, level, types, repeated, said, page))
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from smartcrawl.index.searching import Hit, HitChunk
-from smartcrawl.model.documents import PAGE_PLACE, PLACE, Section
+from smartcrawl.model.documents import Section, section_page, section_pages
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_document
 
@@ -52,14 +52,5 @@ def document_page_of_chunk(chunk: HitChunk, sections: Iterable[Section]) -> int 
         for part in (chunk.text[:_ENOUGH], chunk.text[-_ENOUGH:]):
             at = section.text.find(part)
             if at >= 0:
-                return _page_at(section, at)
-    return None
-
-
-def _page_at(section: Section, at: int) -> int | None:
-    places = [*section.head, *(span for span in section.spans if span.start <= at)]
-    for span in reversed(places):
-        number = span.target.removeprefix(PAGE_PLACE)
-        if span.kind == PLACE and number != span.target and number.isdecimal():
-            return int(number)
+                return section_page(section_pages(section), at)
     return None

@@ -36,7 +36,7 @@ from smartcrawl.index.ranking import (
     rank_searched_pages,
     search_term_weight,
 )
-from smartcrawl.model.documents import PAGE_PLACE
+from smartcrawl.model.documents import page_link
 from smartcrawl.registry.visibility import Readable
 from smartcrawl.rules.model import Status
 
@@ -52,11 +52,8 @@ class HitChunk:
     page: int | None = None  #: the page of its document, from 1; None: it has no pages
 
     def link(self, url: str) -> str:
-        """Return the address of its page's place; that of the whole page where there is none.
-
-        Source: RFC 8118, section 3.
-        """
-        return url if self.page is None else f"{url.partition('#')[0]}#{PAGE_PLACE}{self.page}"
+        """Return the address of its page's place; that of the whole page where there is none."""
+        return page_link(url, self.page)
 
     @property
     def headings(self) -> tuple[str, ...]:

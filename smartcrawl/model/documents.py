@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 #: Type of the mark that links were not stored: a link to the page itself, or, with the name of a
@@ -145,6 +147,46 @@ class Section(NamedTuple):
     head: tuple[Span, ...] = ()  #: of the heading, by their start
 
 
+def section_pages(section: Section) -> list[tuple[int, int]]:
+    """Return where in a section's text each of its pages begins, and the number of the page.
+
+    >>> head = (Span(PLACE, 0, 0, "page=7"),)
+    >>> section_pages(Section(1, "Lamps", "a\\nb", (), (Span(PLACE, 2, 2, "page=8"),), head))
+    [(0, 7), (2, 8)]
+    """
+    places = [
+        *((0, span) for span in section.head),
+        *((span.start, span) for span in section.spans),
+    ]
+    return [
+        (at, int(number))
+        for at, span in places
+        if span.kind == PLACE
+        and (number := span.target.removeprefix(PAGE_PLACE)) != span.target
+        and number.isdecimal()
+    ]
+
+
+def section_page(pages: Sequence[tuple[int, int]], at: int) -> int | None:
+    """Return the number of the page on which a place in a text is; None: it has no pages.
+
+    ``pages``: those of its section (``section_pages``).
+    """
+    found = bisect_right(pages, at, key=itemgetter(0))
+    return pages[found - 1][1] if found else None
+
+
+def page_link(url: str, page: int | None) -> str:
+    """Return the address of a page of a document; that of the document where it has no pages.
+
+    Source: RFC 8118, section 3.
+
+    >>> page_link("https://a.example/lamps.pdf#top", 214), page_link("https://a.example/", None)
+    ('https://a.example/lamps.pdf#page=214', 'https://a.example/')
+    """
+    return url if page is None else f"{url.partition('#')[0]}#{PAGE_PLACE}{page}"
+
+
 class Chunk(NamedTuple):
     """A searchable part of a section, with the headings above it, outermost first.
 
@@ -158,6 +200,7 @@ class Chunk(NamedTuple):
     types: tuple[str, ...] = ("text",)
     repeated: int = 0
     pictures: str = ""  #: what is said of its pictures, a line each: searched, not embedded
+    page: int | None = None  #: of a PDF: the number of the page on which it begins
 
     def digest(self, title: str) -> bytes:
         """Return a digest (16 bytes) of what is embedded: title of the page, headings, text."""

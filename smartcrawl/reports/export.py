@@ -17,7 +17,16 @@ import can_ada
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.links import document_base_url
 from smartcrawl.extract.repeated import document_without
-from smartcrawl.model.documents import LIST, TABLE, Block, ChunkSize, Document, Section
+from smartcrawl.model.documents import (
+    LIST,
+    TABLE,
+    Block,
+    ChunkSize,
+    Document,
+    Section,
+    page_link,
+    section_pages,
+)
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.markdown import (
     clean_text,
@@ -139,19 +148,23 @@ class ExportedPages:
 _MOST_PADDED: Final = 100_000  #: cells of a table; Markdown itself completes rows of a larger one
 
 
-def page_as_markdown(document: Document, *, title: str = "", url: str = "") -> str:
+def page_as_markdown(
+    document: Document, *, title: str = "", url: str = "", numbered: bool = False
+) -> str:
     """Return the text of a page as Markdown that ends with a line break; empty without any text.
 
     ``title``, or that of the document, becomes the first heading where the page has no heading of
     level 1. Code is fenced, tables are pipe tables with a row for the names of their columns, each
     line of a list is an item. Text is escaped where Markdown would read it as markup. Links and
-    pictures have absolute addresses; without the ``url`` of the page there are none.
+    pictures have absolute addresses; without the ``url`` of the page there are none. ``numbered``:
+    each page of a PDF begins with a link to it.
 
     Source: CommonMark 0.31; tables: GitHub Flavored Markdown 0.29.
     """
     document = with_placed_spans(document)
     base = document_base_url(url) if url else None
     parts: list[str] = []
+    last: int | None = None
     name = one_text_line(title or document.title)
     if name and not any(s.level == 1 and s.heading for s in document.sections):
         parts.append(markdown_heading(1, name))
@@ -159,8 +172,26 @@ def page_as_markdown(document: Document, *, title: str = "", url: str = "") -> s
         heading = InlineText(section.heading, section.head, base)
         if line := " ".join(heading.part(0, len(section.heading)).split()):
             parts.append(heading.filled(markdown_heading(section.level, line)))
-        parts += _SectionMarkdown(section, base).parts()
+        for page, part in _by_pages(section) if numbered else ((None, section),):
+            if page not in (None, last):
+                last = page
+                parts.append(f"[Page {page}]({page_link(url, page).translate(_IN_LINK)})")
+            parts += _SectionMarkdown(part, base).parts()
     return escaped_tags("\n\n".join(parts)) + "\n" if parts else ""
+
+
+def _by_pages(section: Section) -> Iterator[tuple[int | None, Section]]:
+    """Yield the parts of a section's text by its pages, each with the number of its page."""
+    pages = section_pages(section)
+    if not pages or section.blocks:  # no PDF has blocks
+        yield None, section
+        return
+    first = pages[0][0]
+    if first:
+        yield None, section._replace(text=section.text[:first], spans=())
+    ends = [at for at, _ in pages[1:]]
+    for (at, page), end in zip(pages, (*ends, len(section.text)), strict=True):
+        yield page, section._replace(text=section.text[at:end], spans=())
 
 
 class _SectionMarkdown:
@@ -352,10 +383,11 @@ _KEYS: Final = frozenset({"id", "source", "url", "title", "language", "lost"})
 _BY_KIND: Final = frozenset({"markdown", "sort_order"})
 
 
-def exported_markdown(page: ExportedPage) -> str:
+def exported_markdown(page: ExportedPage, *, numbered: bool = False) -> str:
     """Return a page as Markdown, after front matter (YAML) with its address and title.
 
-    Strings are written as JSON, which is YAML, too.
+    Strings are written as JSON, which is YAML, too. ``numbered``: each page of a PDF begins with a
+    link to it.
     """
     document = page.document
     fields = {
@@ -370,7 +402,8 @@ def exported_markdown(page: ExportedPage) -> str:
         "lost": page.is_lost or None,
     }
     lines = [f"{name}: {_json(value)}" for name, value in fields.items() if value]
-    return "\n".join(["---", *lines, "---", "", page_as_markdown(document, url=page.url)])
+    text = page_as_markdown(document, url=page.url, numbered=numbered)
+    return "\n".join(["---", *lines, "---", "", text])
 
 
 def exported_page_row(page: ExportedPage) -> dict[str, Any]:
@@ -412,6 +445,8 @@ def exported_chunks(page: ExportedPage, size: ChunkSize) -> Iterator[dict[str, A
             "types": list(chunk.types),
             "repeated": chunk.repeated,
             "hash": chunk.digest(document.title).hex(),
+            "page": chunk.page,
+            "link": page_link(page.url, chunk.page),
             "text": chunk.text,
         }
 

@@ -112,7 +112,7 @@ class PushedPages:
             )
             # Neither time nor loss: a file changes only with its page.
             page = ExportedPage("", url, self._source, False, None, document)
-            body = exported_markdown(page).encode("utf-8", "replace")
+            body = exported_markdown(page, numbered=True).encode("utf-8", "replace")
             version = ItemVersion(no, url, bytes(hash_))
             digest = sha256(body).digest()
             yield StoreItem(version, run_pushed_file_name(url), body, len(body), digest)

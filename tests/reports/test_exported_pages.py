@@ -1,5 +1,6 @@
 """Stored pages for an export: which ones, in which order, and how many at once."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.extract.chunks import document_chunks
-from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Document, Section
+from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, ChunkSize, Document, Section, Span
 from smartcrawl.reports import export
 from smartcrawl.reports.export import (
     ExportedPage,
@@ -119,8 +120,34 @@ def test_exported_chunks_are_those_of_the_index(desk: Desk):
     assert [row["sort_order"] for row in rows] == list(range(len(rows)))
     assert list(rows[0]) == [
         "id", "source", "url", "title", "language", "lost", "sort_order", "path", "level",
-        "types", "repeated", "hash", "text",
+        "types", "repeated", "hash", "page", "link", "text",
     ]  # fmt: skip
+    assert {(row["page"], row["link"]) for row in rows} == {(None, BASE + "a")}
+
+
+def test_chunks_and_pages_of_a_pdf_link_to_its_pages():
+    def page_begins(at: int, number: int) -> Span:
+        return Span("place", at, at, f"page={number}")
+
+    sections = (
+        Section(0, "", "cover", (), (page_begins(0, 1),)),
+        Section(1, "Lamps", "", (), (), (page_begins(0, 2),)),
+        Section(2, "Wicks", "wick", (), (), (page_begins(0, 2),)),
+        Section(2, "Oil", f"{'lamp oil ' * 9}\n{'a fuse. ' * 9}", (), (page_begins(82, 4),),
+                (page_begins(0, 3),)),
+    )  # fmt: skip
+    url = BASE + "lamps (1).pdf"
+    page = ExportedPage("url_a", url, "docs", False, None, Document("Lamps", sections=sections))
+
+    rows = list(exported_chunks(page, ChunkSize(80, 0)))
+
+    assert [row["page"] for row in rows] == [1, 2, 2, 3, 4]
+    assert rows[-1]["link"] == f"{url}#page=4"
+    numbered = exported_markdown(page, numbered=True)
+    assert re.findall(r"^\[Page (\d)\]\((.*)\)$", numbered, re.MULTILINE) == [
+        (str(number), f"{BASE}lamps%20%281%29.pdf#page={number}") for number in (1, 2, 3, 4)
+    ]
+    assert re.sub(r"\[Page .*\n\n?", "", numbered).split() == exported_markdown(page).split()
 
 
 PAGE = ExportedPage(
