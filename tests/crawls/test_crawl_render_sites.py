@@ -45,11 +45,13 @@ KINDS: Final[Mapping[str, Kind]] = {
     "vitepress": Kind(docs_apps.vitepress, edited=range(1), first=range(2, 7)),
     "cross-origin": Kind(data_apps.cross_origin),
     "timed": Kind(data_apps.timed),
-    "volatile": Kind(data_apps.volatile, unchanged=range(2, len(MANY) + 1)),
-    "graphql": Kind(data_apps.graphql),
+    # The page that was stored before its noise was known is rendered once more.
+    "volatile": Kind(data_apps.volatile, unchanged=range(2, len(MANY) + 1), edited=range(1, 3)),
+    # One address has the data of all pages: a page that is gone is known by what it shows.
+    "graphql": Kind(data_apps.graphql, removal=range(1, 2)),
     "scrolled": Kind(data_apps.scrolled),
     # What cannot be asked again is rendered at each visit.
-    "posting": Kind(data_apps.posting, unchanged=ALL, edited=ALL),
+    "posting": Kind(data_apps.posting, unchanged=ALL, edited=ALL, removal=ALL),
 }
 
 
