@@ -42,7 +42,9 @@ from smartcrawl.model.urls import url_endpoint, url_host_key
 from smartcrawl.rules.data_requests import Way
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.hosts import FRESH, host_gate_slot, run_stray_origin
+from smartcrawl.run.login_ports import RunLogin
 from smartcrawl.run.received import Answer
+from smartcrawl.run.render_choice import RenderChoice
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import (
     conditional_page_headers,
@@ -148,6 +150,11 @@ def _listeners(crawler: Crawler, signal: object) -> Iterator[str]:
         owner = getattr(receiver, "__self__", receiver)
         if _name(owner) not in _LISTENERS:
             yield _name(owner)
+
+
+def _is_logged_in(session: RunLogin, url: str) -> bool:
+    """Whether the credentials for a page are at hand, if it gets some."""
+    return session.is_ready and not session.logs_out(url)
 
 
 def _name(component: object) -> str:
@@ -369,7 +376,8 @@ class LaneConfirmations:
     async def visit(self, flight: Flight, answer: LaneAnswer) -> None:
         """Pass the Visit of a page that a 304 confirmed through the pipelines."""
         attempt, headers, latency = flight.attempt, answer.headers, answer.latency
-        await self.take(confirmed_visit(attempt, flight.page.url, headers, latency=latency))
+        self._counts.visits += 1
+        await self._take(confirmed_visit(attempt, flight.page.url, headers, latency=latency))
 
     async def take(self, visit: Visit) -> None:
         """Pass a Visit through the pipelines."""
@@ -571,7 +579,8 @@ class RevalidationLane:
             return None
         headers = conditional_page_headers(self._run, page, page.url)
         origin = self._usable_origin(page.url) if headers else None
-        if origin is None or not self._is_logged_in(page.url):
+        session = self._run.session
+        if origin is None or (session is not None and not _is_logged_in(session, page.url)):
             return None
         name = host_gate_slot(page.host)
         slot = self._downloader.slots.get(name)
@@ -589,13 +598,6 @@ class RevalidationLane:
         slot.active.add(request)
         slot.transferring.add(request)
         return flight
-
-    def _is_logged_in(self, url: str) -> bool:
-        """Whether the credentials for a page are at hand, if it gets some."""
-        session = self._run.session
-        if session is None:
-            return True
-        return session.is_ready and not session.logs_out(url)
 
     def _allows(self, page: Page, origin: Origin, slot: str) -> bool:
         """Whether the lane may request a page now.
@@ -754,7 +756,10 @@ class RevalidationLane:
                     self._handover.withdraw(flight)
                 elif request is None:
                     self._confirmations.count(answer)
-                    await self._confirm(flight, answer)
+                    if self._run.choice is None or flight.page.rendering is None:
+                        await self._confirmations.visit(flight, answer)
+                    else:
+                        await self._confirm(self._run.choice, flight, answer)
                 else:
                     self._handover.pass_on(request)
             except Exception:
@@ -763,12 +768,9 @@ class RevalidationLane:
             finally:
                 self._land(flight)
 
-    async def _confirm(self, flight: Flight, answer: LaneAnswer) -> None:
-        """Finish a page that answered 304: by its data, if a browser showed it."""
-        choice, page, attempt = self._run.choice, flight.page, flight.attempt
-        if choice is None or page.rendering is None:
-            await self._confirmations.visit(flight, answer)
-            return
+    async def _confirm(self, choice: RenderChoice, flight: Flight, answer: LaneAnswer) -> None:
+        """Finish a page that a browser showed and that answered 304, by its data."""
+        page, attempt = flight.page, flight.attempt
         document = Answer(page.url, 304, answer.headers, b"", answer.latency)
         trusted = page_is_trusted(self._run, page, page.url)
         try:
