@@ -8,11 +8,12 @@ Prints one line of JSON:
 - pages visited, CPU seconds of this process (all threads) and of its document readers;
 - wall seconds from spider_opened until the run is sealed and everything written;
 - the peak of resident memory in MiB, the count of each outcome, the number of 304s and how many of
-  them came beside the engine, and the bytes of all answers.
+  them came beside the engine, and the bytes of all answers;
+- renderings, and the requests for the data of rendered pages.
 
- Further arguments are Scrapy
-settings; ``--source`` names a source of SOURCES_FILE instead of the URL. ``--profile`` writes a
-profile of each thread, for bench/profile; the CPU seconds are of no use then.
+Further arguments are Scrapy settings; ``--source`` names a source of SOURCES_FILE instead of the
+URL. ``--profile`` writes a profile of each thread, for bench/profile; the CPU seconds are of no use
+then.
 """
 
 import argparse
@@ -124,6 +125,8 @@ def main() -> None:
                 "not_modified": result.not_modified,
                 "bytes": crawler.stats.get_value("downloader/response_bytes", 0),
                 "lane": crawler.stats.get_value("lane/not_modified", 0),
+                "renderings": result.renderings,
+                "data_requests": result.data_requests,
             }
         )
     )
