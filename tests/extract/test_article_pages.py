@@ -4,6 +4,7 @@ import pytest
 
 from smartcrawl.extract import html
 from smartcrawl.extract.html import parse_html
+from smartcrawl.model.placed_spans import with_placed_spans
 
 PROSE = "A lamp that is left on all night warms the room, and the cat knows where to lie. " * 2
 SHARED = "<meta property=og:title content=Lamps>"
@@ -176,6 +177,24 @@ def test_of_a_wiki_the_text_without_languages_controls_and_categories_is_read(he
     ]
     addresses = [link.url.removeprefix("http://a.example/") for link in document.links]
     assert addresses == ["de", "edit", "c"]
+
+
+def test_a_formula_of_a_wiki_is_its_picture_and_not_hidden_markup_too():
+    formula = (
+        "<span class=mwe-math-element><span class='mwe-math-mathml-inline mwe-math-mathml-a11y'"
+        " style='display: none'><math><mi>p</mi><mn>1</mn></math></span>"
+        "<img src=/f.svg alt='p_{1}' class=mwe-math-fallback-image-inline></span>"
+    )
+    body = WIKI.replace("burned oil.", f"gave {formula} of light.")
+
+    document = with_placed_spans(
+        parse_html(page(body).encode(), content_type="text/html", url="http://a.example/")
+    )
+
+    assert document.text.splitlines()[-1] == "The first lamps gave of light."
+    assert [span.text for part in document.sections for span in part.spans if span.text] == [
+        "p_{1}"
+    ]
 
 
 @pytest.mark.parametrize(
