@@ -21,6 +21,11 @@ ON CONFLICT (no) DO UPDATE
    SET template = excluded.template, words = excluded.words, lines = excluded.lines,
        links = excluded.links, refused = excluded.refused
 """
+#: Fewer characters than 20 words have, as a rule.
+_SHORT: Final = """
+SELECT EXISTS (SELECT 1 FROM record r JOIN content c ON c.no = r.content
+                WHERE r.no = ? AND c.text_length < 200)
+"""
 _LINE: Final = struct.Struct(">8sI")  #: digest, new words
 _LINK: Final = 8  #: bytes of a digest
 
@@ -38,6 +43,10 @@ class SampleReader:
             no: StoredSample(template, _sample(words, bytes(lines), bytes(links), refused))
             for no, template, words, lines, links, refused in rows
         }
+
+    def is_short(self, page: int) -> bool:
+        """Whether a stored page (record.no) has next to no text."""
+        return bool(self._connection.execute(_SHORT, (page,)).get)
 
 
 def _sample(words: int, lines: bytes, links: bytes, refused: str) -> Sample:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 import time
 from collections import defaultdict
@@ -24,7 +25,7 @@ from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.rendered import StoredSample
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.render_samples import SampleReader
-from smartcrawl.rules.data_requests import digest_number, page_template
+from smartcrawl.rules.data_requests import Way, digest_number, page_template
 from smartcrawl.rules.model import Fault, Standing
 from smartcrawl.rules.render_need import (
     SAMPLES,
@@ -50,6 +51,9 @@ from smartcrawl.sources.site import SiteSource
 logger = logging.getLogger(__name__)
 
 _FOLLOWS_EACH: Final = 1.0  #: seconds between two looks for samples of other workers
+#: A link to a hash route of the same document, whatever is behind its second ``#`` or ``?``.
+_ROUTE: Final = re.compile(r"""href="(?:[^"#]*/)?(#!?/[^"#?]+)""")
+_MANY_ROUTES: Final = 3  #: links to routes that make a menu
 _LONGEST_WAIT: Final = 60.0  #: seconds that a page waits for the samples of its template
 
 
@@ -106,6 +110,7 @@ class RenderChoice:
         self._lacking: set[str] = set()  #: templates whose samples lacked their data
         self._landed = asyncio.Event()
         self._logged: set[str] = set()  #: hosts
+        self._has_told_routes = False
 
     async def probed(self, answer: Answer, host: str) -> Answer:
         """Return the answer for an address that cannot exist, as pages of its host are read.
@@ -136,6 +141,13 @@ class RenderChoice:
         session = self.session
         scripted = session is not None and session.is_proof_scripted
         return scripted or self._mode is RenderMode.ALWAYS
+
+    def wants_document(self, page: Page) -> bool:
+        """Whether the document of a stored page is wanted whole: it may be an empty shell."""
+        return bool(self.missing) and self._may_be_shell(page) and self._reader.is_short(page.no)
+
+    def _may_be_shell(self, page: Page) -> bool:
+        return page.rendering is None and self._is_seed(page.no)
 
     def landed(self, page: Page) -> None:
         """Note that the visit of a page has ended, with a sample or without."""
@@ -247,13 +259,16 @@ class RenderChoice:
                 return await self._shown(attempt, document, trusted=trusted)
             case ReadBy.SAMPLED if document.status != 304:
                 return await self._sampled(attempt, document)
-        if self.missing and page.state.standing is Standing.BARE:
+        if self.missing and (page.state.standing is Standing.BARE or self._may_be_shell(page)):
             self._look_for_shell(page, document)
         return None
 
     async def _shown(self, attempt: VisitAttempt, document: Answer, *, trusted: bool) -> Taken:
         try:
-            return await self.pages.take(attempt, document, trusted=trusted)
+            taken = await self.pages.take(attempt, document, trusted=trusted)
+            if taken.way is Way.SHOWN and not self._configuration.routes:
+                self._look_for_routes(attempt.page, taken.markup)
+            return taken
         except RenderingError as error:
             if error.fault is Fault.NO_BROWSER:
                 self._incomplete(NO_BROWSER)
@@ -379,20 +394,33 @@ class RenderChoice:
                 page.host, page.url, ", ".join(refused),
             )  # fmt: skip
 
+    def _look_for_routes(self, page: Page, markup: str) -> None:
+        """Log once that links of a page lead to hash routes, which are not read as pages."""
+        found = {*_ROUTE.findall(markup)}
+        if len(found) < _MANY_ROUTES or self._has_told_routes:
+            return
+        self._has_told_routes = True
+        logger.warning(
+            "%s links to %d addresses behind #, such as %s, which are read as one page: declare its"
+            " source with render_hash_routes = true (docs/howto/javascript.md)",
+            page.url, len(found), min(found),
+        )  # fmt: skip
+
     def _look_for_shell(self, page: Page, document: Answer) -> None:
-        """Note that a new seed shows nothing without a browser, and there is none.
+        """Note that a seed shows nothing without a browser, and there is none.
 
         Raises:
             RenderingError: other workers may have one, so that the page is not stored.
         """
-        if not (self._follows or self._is_seed(page.no)) or document.status != 200:
+        is_new = page.state.standing is Standing.BARE
+        if not ((self._follows and is_new) or self._is_seed(page.no)) or document.status != 200:
             return
         plain = self._read(document)
         scripts = document.body.lower().count(b"<script")
         links = len(plain.links)
         if is_empty_shell(words=len(plain.text.split()), scripts=scripts, links=links):
             self._incomplete(NO_BROWSER)
-            if self._follows:
+            if self._follows and is_new:
                 raise RenderingError(f"{NO_BROWSER} ({self.missing})", Fault.NO_BROWSER)
             logger.warning("%s shows nothing without a browser: %s", page.url, self.missing)
 

@@ -50,7 +50,10 @@ def begins_with_head(run: Run, page: Page) -> bool:
     """Whether the first request of a page is a HEAD, which may save a download."""
     if page.plan.verify or page.plan.spelling or run.source.lists(page.url):
         return False  # a file has no headers to ask for
-    if run.choice is not None and run.choice.begins(page) is not ReadBy.PLAIN:
+    choice = run.choice
+    if choice is not None and (
+        choice.begins(page) is not ReadBy.PLAIN or choice.wants_document(page)
+    ):
         return False
     return run.trust.asks_head(page)
 
@@ -64,6 +67,8 @@ def conditional_page_headers(run: Run, page: Page, url: str) -> Mapping[str, str
     if run.choice is not None and (read_by := run.choice.begins(page)) in WITH_BROWSER:
         shown = trusted and read_by is ReadBy.SHOWN
         return run.choice.pages.headers(page, url) if shown else {}
+    if run.choice is not None and run.choice.wants_document(page):
+        return {}
     etag, date = run.trust.validators(page) if trusted else (None, None)
     respelled = run.trust.of(page.host).respells
     return http_conditional_headers(etag, date, trusted=trusted, respelled=respelled)

@@ -202,6 +202,12 @@ def test_a_new_seed_that_shows_nothing_makes_the_run_incomplete(auto: Lab):
     auto.settings["RENDER_BROWSER"] = "/no/such/browser"
     ran = auto.run(expect=3)
     assert ran.reasons == ("render: no browser",)
+    for _ in range(2):  # it shows nothing later, either
+        ran = again(auto, expect=3)
+        assert (ran.reasons, auto.words("/")) == (("render: no browser",), ["unchanged"])
+    auto.settings["RENDER_BROWSER"] = "/bin/true"
+    again(auto)
+    assert auto.words("/", *PATHS) == ["unchanged", *["new"] * 6]
 
 
 @pytest.mark.parametrize(
@@ -214,6 +220,19 @@ def test_a_new_seed_that_shows_something_is_complete_without_a_browser(auto: Lab
     auto.settings["RENDER_BROWSER"] = "/no/such/browser"
     auto.run()
     assert auto.words("/") == ["new"]
+    again(auto)
+    assert auto.words("/") == ["unchanged"]
+
+
+@pytest.mark.parametrize("links", [2, 3])
+def test_links_to_hash_routes_are_named(auto: Lab, links: int, caplog: pytest.LogCaptureFixture):
+    """A menu of them leads nowhere without the key."""
+    menu = "".join(f'<a href="#/guide/{n}?id=top">{n}</a>' for n in range(links)) * 2
+    LabBrowser.table = {"/": Shown(lambda: f"{body('Home')}{menu}")}
+    auto.pages["/"] = SHELL
+    auto.run()
+    told = "links to 3 addresses behind #, such as #/guide/0, which are read as one page"
+    assert caplog.text.count(told) == (links == 3)
 
 
 def test_a_browser_that_comes_later_is_used(auto: Lab):
