@@ -13,6 +13,11 @@ from typing import Final, NamedTuple
 
 import can_ada
 
+from smartcrawl.extract.generators import (
+    generated_markup,
+    generator_controls,
+    page_generator,
+)
 from smartcrawl.extract.images import document_images
 from smartcrawl.extract.language import SAMPLE, detected_language, iso_639_1_language
 from smartcrawl.extract.links import (
@@ -93,7 +98,7 @@ def parse_html(
     page = document_page_url(url)
     if not (mime := sniffed_media_type(content_type, body)) or not body:
         return Document(content_type=mime)
-    charset, markup = decode_charset(body, content_type, markup=True)
+    charset, markup, drop = _decoded(body, content_type, drop)
     read = partial(_parsed, keep=keep, links=links, routes=routes)
     markup, seen = _whole(markup, first := read(markup, drop=drop), partial(read, drop=drop))
     boxes = needs_boxes(seen) and len(markup) <= _READ_TWICE
@@ -123,6 +128,15 @@ def parse_html(
         keywords=seen.keywords,
         **page_publication(seen)._asdict(),
     )
+
+
+def _decoded(
+    body: bytes, content_type: str, drop: Sequence[str]
+) -> tuple[str, str, tuple[str, ...]]:
+    """Return charset and markup of a body, and what to drop: what its generator adds, too."""
+    charset, markup = decode_charset(body, content_type, markup=True)
+    generator = page_generator(markup)
+    return charset, generated_markup(generator, markup), (*drop, *generator_controls(generator))
 
 
 def _canonical(href: str | None, base: can_ada.URL, url: str, *, routes: bool) -> str | None:
