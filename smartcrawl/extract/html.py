@@ -56,10 +56,7 @@ __all__ = [
 MAX_TITLE: Final = 200  #: characters of a title taken from plain text
 _ENOUGH: Final = 200  #: characters of text that make ``<main>`` or ``<article>`` the text
 #: What MediaWiki puts into lines and headings for those who write; no other wiki has these classes.
-_WIKI_CONTROLS: Final = (
-    *(".mw-editsection", ".mw-jump-link", ".mw-editsection-like"),
-    ".mwe-math-mathml-a11y",  # hidden beside the picture of a formula, which has its TeX
-)
+_WIKI_CONTROLS: Final = (".mw-editsection", ".mw-jump-link", ".mw-editsection-like")
 _READ_TWICE: Final = 1_048_576  #: characters of a page that may be an article and does not say so
 _SMALL: Final = 1_000  #: characters of a text that may be what is left of a page
 _LOST: Final = 10  #: one part in so many of all text is little

@@ -629,6 +629,12 @@ class MarkupReader(Regions):
                 self._open_region(Region.MUTED)
         self._muted = True
 
+    def _open_math(self, tag: str, attributes: Attributes) -> None:
+        """Open a formula: MediaWiki hides one without a class beside its picture, with its TeX."""
+        if self._seen.signs.wiki and "class" not in attributes and not self._muted:
+            self._open_region(Region.MUTED)
+            self._muted = True
+
     def _break(self) -> None:
         self._tokens.append(BREAK)
 
@@ -1018,6 +1024,7 @@ _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
     "figure": MarkupReader._open_figure,
     "figcaption": MarkupReader._open_caption,
     "time": MarkupReader._open_time,
+    "math": MarkupReader._open_math,
     "base": MarkupReader._open_base,
     "html": MarkupReader._open_document,
     "link": MarkupReader._open_relation,

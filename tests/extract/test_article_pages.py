@@ -195,6 +195,12 @@ def test_a_formula_of_a_wiki_is_its_picture_and_not_hidden_markup_too():
     assert [span.text for part in document.sections for span in part.spans if span.text] == [
         "p_{1}"
     ]
+    shown = WIKI.replace("burned oil.", "gave <math class=mwe-math-element><mi>p</mi></math>.")
+    for text in (
+        shown,
+        shown.replace("mw-parser-output", "").replace(" class=mwe-math-element", ""),
+    ):
+        assert lines(page(text))[-1] == "The first lamps gave p."
 
 
 @pytest.mark.parametrize(
