@@ -135,3 +135,47 @@ def test_a_page_that_does_not_settle_keeps_what_is_stored(site: Site, rendered: 
     assert "it has not settled in 1 seconds" in str(done) or words_of(rendered)["/two"] == "failed"
     assert rendered.hits('"first text of two"') == ["/two"]
     assert words_of(rendered)["/one"] == "unchanged"
+
+
+ELSEWHERE = SCRIPT.replace("'/api/menu.json'", "'http://10.0.0.1/menu.json'")
+
+
+def test_an_api_on_a_private_host_is_not_asked(site: Site, rendered: Crawl):
+    """Not even where the source names it: the guard of addresses holds for each request."""
+    keys = f'seeds = ["{site.url("/")}"]\nrender = "always"\ndata_hosts = ["10.0.0.1"]\n'
+    rendered.declare(f"[sources.app]\n{keys}")
+    site.pages["/app.js"] = Page(ELSEWHERE, content_type="text/javascript")
+    done = rendered(source="app", expect=3, settings={"ALLOW_NETWORKS": "127.0.0.0/8"})
+    assert "data: 1 request to 10.0.0.1: " in str(done)
+    assert words_of(rendered) == {"/": "failed"}
+
+
+def test_a_slow_api_keeps_what_is_stored(site: Site, rendered: Crawl):
+    rendered(source="app")
+    slow = data("Title of one", "second text of one")
+    site.pages["/api/one.json"] = replace(slow, delay=30)
+    done = rendered(source="app", expect=3, settings={"DOWNLOAD_TIMEOUT": "1"})
+    assert "data: 1 request to 127.0.0.1" in str(done)
+    assert words_of(rendered) == dict.fromkeys(PATHS, "unchanged") | {"/one": "failed"}
+    assert rendered.hits('"first text of one"') == ["/one"]
+
+
+def test_a_post_that_is_declared_as_reading_is_sent(site: Site, rendered: Crawl):
+    """Undeclared, its page shows nothing, and is not stored."""
+    post = "fetch('/graphql', {method: 'POST', body: location.pathname})"
+    shown = f"{post}.then(a => a.text()).then(t => document.body.innerHTML = '<p>' + t + '</p>')"
+    site.pages |= {"/": f"<!doctype html><title>T</title><script>{shown}</script>"}
+    site.pages["/graphql"] = Page(" ".join(f"word{n}" for n in range(40)), etag=None)
+    done = rendered(source="app", expect=3)
+    assert "only GET is sent" in str(done)
+    assert (words_of(rendered), site.count("/graphql")) == ({"/": "failed"}, 0)
+    keys = f'seeds = ["{site.url("/")}"]\nrender = "always"\ndata_posts = ["/graphql$"]\n'
+    rendered.declare(f"[sources.app]\n{keys}")
+    rendered(source="app")
+    assert (rendered.hits("word7"), site.posted) == (["/"], b"/")
+    done = rendered(source="app")
+    assert words_of(rendered) == {"/": "unchanged"}
+    assert "0 renderings; 1 request more" in str(done)
+    site.pages["/graphql"] = Page(" ".join(f"other{n}" for n in range(40)), etag=None)
+    rendered(source="app")
+    assert (words_of(rendered), rendered.hits("other7")) == ({"/": "modified"}, ["/"])
