@@ -157,7 +157,7 @@ class Browser:
                 await self.pipe.send("Browser.getVersion")
         except (BrowserError, CommandError, TimeoutError) as error:
             raise BrowserError(self._complaint(folder)) from error
-        self._watch = asyncio.create_task(self._watch_memory())
+        self._watch = asyncio.create_task(self._watch_processes())
 
     @staticmethod
     def _environment(folder: BrowserFolder) -> dict[str, str]:
@@ -191,15 +191,21 @@ class Browser:
         last = lines[-1] if lines else f"exit status {self._process.returncode}"
         return f"the browser {self._options.program} does not start: {last}"
 
-    async def _watch_memory(self) -> None:
-        """End the process of a page that takes too much memory; other pages go on."""
-        while True:
+    async def _watch_processes(self) -> None:
+        """End the process of a page that takes too much memory; other pages go on.
+
+        A program may be a script that starts Chromium and waits, as Debian's is. When that script
+        is killed, Chromium is ended, too: it would keep the pipe open, and nobody watch its memory.
+        """
+        while not _has_ended(self.pid):
             await asyncio.sleep(_WATCH_SECONDS)
             for pid in descendants_of(self.pid):
                 if _private_memory(pid) > self._options.memory * _MIB:
                     self.overfull += 1
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         """End it with all of its processes, and remove its folder."""
@@ -222,6 +228,11 @@ class Browser:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child has ended; its number stays taken until somebody waits for it."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _private_memory(pid: int) -> int:

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -295,3 +297,23 @@ def test_a_browser_that_ends_is_noticed(program: str) -> None:
 
     asyncio.run(work())
     assert launch.PROGRAMS[0] == "chromium-headless-shell"
+
+
+@on_linux
+def test_a_browser_ends_with_the_script_that_started_it(program: str) -> None:
+    async def work(script: str) -> None:
+        browser = await Browser.start(BrowserOptions(script))
+        began = [Process.of(pid) for pid in (browser.pid, *descendants_of(browser.pid))]
+        assert len(began) > 1
+        os.kill(browser.pid, signal.SIGKILL)
+        async with asyncio.timeout(30):
+            await browser.pipe.ended
+        await browser.close()
+        assert not any(map(Process.is_alive, began))
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # the browser may run as another user
+        script = Path(folder, "browser")
+        script.write_text(f'#!/bin/sh\n{shlex.quote(program)} "$@"\nexit $?\n')
+        script.chmod(0o755)
+        asyncio.run(work(str(script)))
