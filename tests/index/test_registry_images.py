@@ -192,7 +192,7 @@ def test_images_go_with_their_page_and_come_back_with_it(desk: Desk):
         removal.run,
         LATER,
         pin=False,
-        chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
+        chunked=lambda packed, _: document_chunks(unpack_stored_document(packed)),
     )
 
     assert addresses(desk, A, B) == [

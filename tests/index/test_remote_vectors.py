@@ -279,7 +279,7 @@ def test_an_undo_of_a_removal_embeds_nothing(shop: Shop):
 
     undo_stored_removals(
         desk.connection, desk.indexing, run.no, NOW, pin=False,
-        chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
+        chunked=lambda packed, _: document_chunks(unpack_stored_document(packed)),
     )  # fmt: skip
     shop.pay(now=NOW + 3 * TTL)
 

@@ -614,7 +614,7 @@ def removed_page(desk: Desk) -> int:
 def undo(desk: Desk, run: int) -> tuple[str, ...]:
     return undo_stored_removals(
         desk.connection, EMBEDDED, run, NOW, pin=False,
-        chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
+        chunked=lambda packed, _: document_chunks(unpack_stored_document(packed)),
     ).restored  # fmt: skip
 
 

@@ -436,7 +436,7 @@ class Crawler:
                 EmbeddedIndex(connection),
                 number=runs.draw_sequence_numbers(connection, "number"),
                 seen_run=last[0],
-                chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
+                chunked=lambda packed, _: document_chunks(unpack_stored_document(packed)),
             )
             undone = restorer.undo(run, self.now, pin=process.pin)
         connection.committed = committed

@@ -81,7 +81,7 @@ def undone(desk: Desk, run: int, *, pin: bool = False) -> tuple[str, ...]:
         run,
         LATER,
         pin=pin,
-        chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
+        chunked=lambda packed, _: document_chunks(unpack_stored_document(packed)),
     )
     return done.restored
 

@@ -78,7 +78,7 @@ def undone(desk: Desk, run: int, *, pin: bool = False, now: int = LATER):
         run,
         now,
         pin=pin,
-        chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
+        chunked=lambda packed, _: document_chunks(unpack_stored_document(packed)),
     )
     of_source = "SELECT max(o.no) FROM run o JOIN run r USING (source) WHERE r.no = ?"
     assert counts_are_true(desk.connection, desk.value(of_source, (run,)))

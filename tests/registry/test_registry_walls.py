@@ -149,7 +149,7 @@ def test_a_stored_page_that_leads_to_a_new_wall_is_lost_and_not_removed(desk: De
 def test_an_undo_brings_a_wall_back_for_good(desk: Desk):
     walled(desk)
     done = purge.undo_stored_removals(
-        desk.connection, desk.indexing, 1, LATER, pin=False, chunked=lambda document: []
+        desk.connection, desk.indexing, 1, LATER, pin=False, chunked=lambda packed, marked: []
     )
     assert len(done.restored) == 3
     desk.open(now=LATER)

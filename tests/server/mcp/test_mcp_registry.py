@@ -91,3 +91,17 @@ def test_a_page_without_stored_content_is_not_there(desk: Desk, tmp_path: Path):
 
     with pytest.raises(McpRefusalError, match="no stored page"):
         mcp_page(desk.connection, f"{BASE}new", options(tmp_path))
+
+
+def test_a_page_is_returned_without_the_lines_that_repeat_on_its_host(desk: Desk, tmp_path: Path):
+    choices = options(tmp_path)
+    before = mcp_page(desk.connection, f"{BASE}a", choices).text
+
+    of_page = "(SELECT content FROM record WHERE url = ?)"
+    desk.connection.execute(
+        f"UPDATE content SET marked = '[[0,0,25]]' WHERE no = {of_page}", (f"{BASE}a",)
+    )
+
+    after = mcp_page(desk.connection, f"{BASE}a", choices).text
+    assert "First of all, some words." in before
+    assert after == before.replace("First of all, some words.\n\n", "")
