@@ -883,7 +883,7 @@ def test_secret_in_the_url_is_refused_and_not_repeated(url):
 )
 def test_what_is_no_store_is_told_by_its_setting(url, told):
     with pytest.raises((SettingError, SnapshotStoreError)) as caught:
-        SnapshotStore.open(url, patience=1)
+        SnapshotStore.open(url, patience=30)
     assert "SNAPSHOT_STORE" in str(caught.value)
     assert told in str(caught.value)
 
