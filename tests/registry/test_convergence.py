@@ -70,6 +70,7 @@ from tests.registry.world import (
     healthy,
     url_of,
 )
+from tests.tiers import examples
 
 SHORT, LONG_FORM = 75, 2_500  #: examples
 ENOUGH = 1_500  #: examples within which a planted fault is found
@@ -784,7 +785,7 @@ QUICK = settings(
     deadline=None,
     derandomize=True,
     database=None,
-    max_examples=SHORT,
+    max_examples=examples(SHORT),
     suppress_health_check=list(HealthCheck),
 )
 
