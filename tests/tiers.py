@@ -296,12 +296,16 @@ _whole: list[bool] = []  #: whether the present run is one of ``--all``
 
 
 def choose_examples(config: pytest.Config) -> None:
-    """Have Hypothesis try few examples, unless ``--all`` or another profile is given."""
+    """Have Hypothesis try few examples, unless ``--all`` or another profile is given.
+
+    No example has a deadline: it would show how busy the machine is.
+    """
     _whole[:] = [config.option.all]
     chosen = settings.get_profile(settings.get_current_profile_name())
-    if chosen.max_examples == _USUAL and not config.option.all:
-        settings.register_profile("few", chosen, max_examples=_FEW)
-        settings.load_profile("few")
+    if chosen.max_examples == _USUAL:
+        count = _USUAL if config.option.all else _FEW
+        settings.register_profile("tier", chosen, max_examples=count, deadline=None)
+        settings.load_profile("tier")
 
 
 def examples(most: int) -> int:
