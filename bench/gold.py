@@ -161,6 +161,11 @@ def rated_words(pages: Sequence[Whole], read: Read) -> Score:
     return _mean([_compared(page.text, read(page.body), 1) for page in pages])
 
 
+def compared_words(right: str, found: str) -> Score:
+    """Return how much of the words of a right text is in another one, and of that in the right."""
+    return _compared(right, found, 1)
+
+
 def _mean(scores: Sequence[Score]) -> Score:
     return Score(mean(one.recall for one in scores), mean(one.precision for one in scores))
 
