@@ -9,7 +9,6 @@ import os
 import random
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
@@ -18,8 +17,9 @@ from redis import Redis as RedisClient
 
 from smartcrawl.engine.logs import Logs
 from tests import beside, forks, servers, tiers
-from tests.crawls.commands import Crawl, CrawlIn, Scrapy, scrapy
+from tests.crawls.commands import Crawl, CrawlIn, Scrapy
 from tests.crawls.crew import Crew, crew_of
+from tests.crawls.ready import end_zygote, zygote
 from tests.forks import common_folder
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
@@ -42,12 +42,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 pytest_sessionstart = beside.pytest_sessionstart
-pytest_sessionfinish = beside.pytest_sessionfinish
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    beside.pytest_sessionfinish(session)
+    end_zygote()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     beside.settle(session)
+    if session.config.option.forks:
+        zygote()  # one for all forks
     return forks.pytest_runtestloop(session)
 
 
@@ -122,10 +128,9 @@ def program() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapy]:
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Scrapy:
     """Runs commands of scrapy."""
-    with scrapy(tmp_path_factory.mktemp("scrapy")) as running:
-        yield running
+    return Scrapy(tmp_path_factory.mktemp("scrapy"))
 
 
 @pytest.fixture(scope="session")
@@ -135,11 +140,9 @@ def crawl_in(ask: Scrapy) -> CrawlIn:
 
 
 @pytest.fixture(scope="session")
-def other_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Scrapy]]:
+def other_workers(tmp_path_factory: pytest.TempPathFactory) -> list[Scrapy]:
     """Run commands of scrapy beside `ask`."""
-    with ExitStack() as stack:
-        folders = (tmp_path_factory.mktemp("scrapy") for _ in range(WORKERS - 1))
-        yield [stack.enter_context(scrapy(folder)) for folder in folders]
+    return [Scrapy(tmp_path_factory.mktemp("scrapy")) for _ in range(WORKERS - 1)]
 
 
 #: Modules of whole runs whose PostgreSQL has the extension vector.

@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -11,9 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -25,10 +22,10 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.postgres import postgres_url_without_password
 from smartcrawl.registry.database.session import PostgresConnection
 from tests.crawls import indexes
+from tests.crawls.ready import ROOT, Fork, Zygote, popen, zygote
 from tests.registry.build import begin_registry
 from tests.registry.counted import counts_are_true
 
-ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 300  # a command that takes longer hangs, however busy the machine is
 _WAIT_SECONDS = 90
 #: Words of `lastOutcome`, as `scrapy runs` counts them.
@@ -61,65 +58,58 @@ class Result:
 class Scrapy:
     """Commands of scrapy, from a process that is ready for them (see zygote.py)."""
 
-    def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
-        self._process = process
-        self._files = folder / "out", folder / "err"
+    def __init__(self, folder: Path, own: Zygote | None = None) -> None:
+        """`folder`: of their output; `own`: in place of the zygote of this process."""
+        self._folder = folder
+        self._own = own
+
+    @property
+    def _zygote(self) -> Zygote:
+        return self._own or zygote()
 
     def run(self, args: list[str], environment: Mapping[str, str]) -> Result:
         """Run one command to its end; one that takes too long is killed."""
-        return self._run(args, {**os.environ, **environment})
+        return self._run(args, ROOT, {**os.environ, **environment})
 
     def run_in(self, folder: Path, args: list[str], environment: Mapping[str, str]) -> Result:
         """Run one command in a folder, with no other environment."""
-        return self._run(args, {**environment, "IN_FOLDER": str(folder)})
+        return self._run(args, folder, environment)
 
-    def _run(self, args: list[str], environment: Mapping[str, str]) -> Result:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        out, err = self._files
+    def _run(self, args: list[str], cwd: Path, environment: Mapping[str, str]) -> Result:
+        out, err = self._folder / "out", self._folder / "err"
         began = time.monotonic()
-        order = json.dumps([args, dict(environment), str(out), str(err)])
-        print(order, file=self._process.stdin, flush=True)
-        pid = int(self._process.stdout.readline())
-        clock = Timer(_SECONDS, partial(os.kill, pid, signal.SIGKILL))
-        clock.start()
-        status = int(self._process.stdout.readline())
-        clock.cancel()
-        told = out.read_text("utf-8"), err.read_text("utf-8")
+        with out.open("wb") as to_out, err.open("wb") as to_err:
+            process = Fork(
+                ["scrapy", *args], by=self._zygote, cwd=cwd, env=environment,
+                stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_err,
+            )  # fmt: skip
+        try:
+            status = process.wait(_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            told = out.read_text("utf-8"), err.read_text("utf-8")
+            raise AssertionError(f"{args} did not end\n{told[0]}\n{told[1]}") from None
         seconds = time.monotonic() - began
-        assert seconds < _SECONDS, f"{args} did not end\n{told[0]}\n{told[1]}"
-        return Result(status, *told, seconds)
+        return Result(status, out.read_text("utf-8"), err.read_text("utf-8"), seconds)
 
     def prepare(self, module: str) -> None:
         """Import a module once, which all later commands have then."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps(module), file=self._process.stdin, flush=True)
-        assert self._process.stdout.readline().strip() == module
+        self._zygote.prepare(module)
 
     def begin(self, args: list[str], environment: Mapping[str, str], folder: Path) -> int:
         """Begin a command whose files lie in `folder`; `status` is there when it has ended."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        files = (str(folder / name) for name in ("out", "err", "status"))
-        order = json.dumps([args, {**os.environ, **environment}, *files])
-        print(order, file=self._process.stdin, flush=True)
-        return int(self._process.stdout.readline())
+        return self._zygote.begin(args, {**os.environ, **environment}, folder)
 
 
 @contextmanager
 def scrapy(folder: Path) -> Iterator[Scrapy]:
-    """Start what runs commands of scrapy; their output lies in `folder`."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.crawls.zygote"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        yield Scrapy(process, folder)
-        assert process.stdin is not None
-        process.stdin.close()
+    """Start a process for commands of scrapy in the environment of now; their output: `folder`."""
+    own = Zygote(os.environ)
+    try:
+        yield Scrapy(folder, own)
+    finally:
+        own.end()
 
 
 class Crawl:
@@ -187,7 +177,11 @@ class Crawl:
     ) -> "Running":
         """Start a crawl and return at once."""
         args = self._crawl_arguments(url, spider, settings, arguments)
-        return Running(self._popen([sys.executable, "-m", "scrapy", *args]))
+        return self.start_command(*args)
+
+    def start_command(self, *args: str) -> "Running":
+        """Start any command of scrapy and return at once; ready.py says how."""
+        return Running(self._popen(["-m", "scrapy", *args], popen))
 
     def begin(
         self,
@@ -255,7 +249,7 @@ class Crawl:
     def python(self, *args: str, expect: int | None = 0, traceback: bool = False) -> Result:
         """Run Python with this object's environment."""
         began = time.monotonic()
-        process = self._popen([sys.executable, *args])
+        process = self._popen(args, subprocess.Popen)
         try:
             out, err = process.communicate(timeout=_SECONDS)
         except subprocess.TimeoutExpired:
@@ -267,9 +261,15 @@ class Crawl:
         assert traceback or "Traceback" not in result.err, f"{args}: {result}"
         return result
 
-    def _popen(self, args: list[str]) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            args,
+    def start_python(self, *args: str) -> "Running":
+        """Start Python with this object's environment, as a process of its own."""
+        return Running(self._popen(args, subprocess.Popen))
+
+    def _popen(
+        self, args: Sequence[str], start: "Callable[..., subprocess.Popen[str]]"
+    ) -> "subprocess.Popen[str]":
+        return start(
+            [sys.executable, *args],
             cwd=ROOT,
             env={**os.environ, **self.own()},
             stdin=subprocess.DEVNULL,

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import sys
 import time
 from collections import Counter
 
@@ -159,7 +158,7 @@ def test_a_second_signal_ends_it_by_force_and_is_no_success(
     site.pages["/"] = Page("late", delay=60)
     crawl.run("due", "--notice", site.url("/"))
     crawl.environment["DOWNLOAD_TIMEOUT"] = "300"
-    with Running(crawl._popen([sys.executable, "-m", "scrapy", *words])) as running:
+    with crawl.start_python("-m", "scrapy", *words) as running:
         wait_until(lambda: site.count("/"), "its page is asked")
         for _ in range(2):
             os.kill(running.pid, signal.SIGTERM)

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Spare
 from tests.crawls import apps, data_apps, docs_apps
 from tests.crawls.apps import MANY, App, text_of
-from tests.crawls.commands import Crawl, Result, Scrapy, path_of, scrapy
+from tests.crawls.commands import Crawl, Result, Scrapy, path_of
 
 pytestmark = pytest.mark.long
 
@@ -60,10 +60,9 @@ def test_there_are_rounds_enough():
 
 
 @pytest.fixture(scope="module")
-def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapy]:
+def second(tmp_path_factory: pytest.TempPathFactory) -> Scrapy:
     """Runs commands of scrapy beside `ask`."""
-    with scrapy(tmp_path_factory.mktemp("second")) as running:
-        yield running
+    return Scrapy(tmp_path_factory.mktemp("second"))
 
 
 @pytest.fixture(params=["sqlite", "two workers"])

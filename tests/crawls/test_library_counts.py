@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 
 import pytest
 
-from tests.crawls.commands import Crawl, Running
+from tests.crawls.commands import Crawl
 from tests.crawls.libraries import DOMAIN, LibraryCrawl
 from tests.crawls.library_stage import BEFORE, LibraryStage, rest_stage
 from tests.servers.sharepoint import SharepointServer
@@ -28,7 +27,7 @@ def test_items_that_a_stopped_run_did_not_come_to_are_not_unchanged(
     for number in range(12):
         library.add(f"new/{number}.txt", f"whale {number}")
     libraries.server.fail("slow", r"\$value", times=None, seconds=30)
-    with Running(crawl._popen([sys.executable, "-m", "scrapy", *_WORDS])) as running:
+    with crawl.start_command(*_WORDS) as running:
         running.until_it_says("begins")
         while not libraries.server.asked(pattern=r"GetFileById"):
             assert running.process.poll() is None

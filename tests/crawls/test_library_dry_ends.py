@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +37,7 @@ def listing(libraries: LibraryCrawl) -> Iterator[Running]:
     libraries.server.fail("slow", "/items", place="rest", times=None, seconds=120)
     crawl = libraries.crawl
     crawl.environment["DOWNLOAD_TIMEOUT"] = "300"
-    with Running(crawl._popen([sys.executable, "-m", "scrapy", *_WORDS])) as running:
+    with crawl.start_command(*_WORDS) as running:
         end = time.monotonic() + _SECONDS
         while not list(libraries.folder().glob("sharepoint_map_*.csv")):
             assert time.monotonic() < end, "there is no map"

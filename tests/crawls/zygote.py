@@ -1,31 +1,46 @@
 """Runs commands of scrapy in forks of a process that has imported everything already.
 
 A command costs three quarters of a second of imports before it does anything, and the tests of
-this folder give more than a thousand. `Crawl.start` and `Crawl.python` still start real ones.
+this folder give more than a thousand. `ready.py` says which are started here.
 
-Each line of standard input is a JSON array: arguments, environment, files for stdout and stderr.
-The answers are two lines: the number of the process, and in the end its exit status. With a fifth
-value the command goes on beside others: that file gets the status. Where the first argument is
-`runner`, the rest is what tests/crawls/runner.py takes; where it is `smartcrawl`, the rest is what
-that program takes. A line that is a JSON string names a module
-that is imported for all later commands; it is the answer, too.
+Standard input is a socket, which several processes may share; each message is an order in JSON,
+with descriptors of files. The last one is a socket for answers: the number of the process, and its
+exit status. The process is a zombie until the other end is closed. The others are the standard
+input, output and error of the command.
 
-ARRANGED_BY in the environment names a module that is imported before the command begins, IN_FOLDER
-the folder that it works in.
+    args          what a command line of Python has: -m, module, arguments; or arguments of scrapy.
+                  Where the first is `smartcrawl`, the rest is what that program takes; where it
+                  is `runner`, what tests/crawls/runner.py takes
+    environment   all of it
+    folder        that the command works in
+    ended         of a command that nobody waits for: the path of a file that gets its exit status
+
+A message that is a JSON string names a module that is imported for all later commands; it is the
+answer, too. ARRANGED_BY in the environment names a module that is imported before the command
+begins.
 """
 
+import atexit
 import gc
 import json
 import logging
 import os
+import runpy
+import selectors
+import socket
 import sys
 import tempfile
-from functools import cache
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import iter_modules, walk_packages
-from threading import Thread
+from typing import Any
 
 import twisted
 from scrapy import cmdline
@@ -36,6 +51,8 @@ import smartcrawl
 from smartcrawl.registry.database.migrations import migrations
 from tests.tiers import DATABASES
 
+_LONGEST = 1_000_000  #: bytes of an order, at most
+_FILES = 4  #: of an order, at most
 #: What a crawl imports as it goes; the reactor itself is for each process to install.
 _ON_THE_WAY = (
     "scrapy.core.downloader.handlers.http11",
@@ -44,7 +61,7 @@ _ON_THE_WAY = (
     "scrapy.spiderloader",
     "scrapy.statscollectors",
 )
-_NOT_YET = ("smartcrawl.settings", "smartcrawl.extract.child")
+_NOT_YET = ("smartcrawl.__main__", "smartcrawl.extract.child", "smartcrawl.settings")
 
 
 def main() -> None:
@@ -66,22 +83,77 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # no fork looks at what all of them share
     gc.set_threshold(50_000)  # a small crawl has nothing that is worth looking for
-    for line in sys.stdin:
-        order = json.loads(line)
+    with socket.socket(fileno=sys.stdin.fileno()) as orders:
+        Commands(orders).serve()
+
+
+class Commands:
+    """The commands that run, or that nobody has waited for."""
+
+    def __init__(self, orders: socket.socket) -> None:
+        self._orders = orders
+        self._events = selectors.DefaultSelector()
+        self._events.register(orders, selectors.EVENT_READ, self._take)
+
+    def serve(self) -> None:
+        """Take orders until there is nobody who gives any."""
+        while True:
+            for key, _ in self._events.select():
+                if key.data() is False:
+                    return
+
+    def _take(self) -> bool:
+        """Take an order; return whether there may be more."""
+        text, files, *_ = socket.recv_fds(self._orders, _LONGEST, _FILES)
+        if not text:
+            return False
+        *standard, answers = files
+        order = json.loads(text)
         if isinstance(order, str):
             import_module(order)
             gc.freeze()
-            print(order, flush=True)
-            continue
-        args, environment, out, err, *ended = order
+            _tell(answers, order)
+            os.close(answers)
+            return True
         pid = os.fork()
         if pid == 0:
-            _answer(args, environment, out, err)
-        print(pid, flush=True)
-        if ended:
-            Thread(target=_await, args=(pid, Path(ended[0])), daemon=True).start()
+            _answer(order, standard)
+        for file in standard:
+            os.close(file)
+        _tell(answers, pid)
+        if "ended" in order:
+            os.close(answers)
+            self._when(os.pidfd_open(pid), partial(self._write, pid, Path(order["ended"])))
         else:
-            print(_status(pid), flush=True)
+            self._when(os.pidfd_open(pid), partial(self._report, pid, answers))
+        return True
+
+    def _when(self, file: int, act: Callable[[], object]) -> None:
+        """Act once when a file can be read, and close it."""
+
+        def done() -> None:
+            self._events.unregister(file)
+            act()
+            os.close(file)
+
+        self._events.register(file, selectors.EVENT_READ, done)
+
+    def _write(self, pid: int, path: Path) -> None:
+        whole = path.with_suffix(".part")
+        whole.write_text(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+        whole.rename(path)
+
+    def _report(self, pid: int, answers: int) -> None:
+        """Tell the exit status, and wait for the process when it was read."""
+        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert found is not None
+        _tell(answers, found.si_status if found.si_code == os.CLD_EXITED else -found.si_status)
+        self._when(answers, lambda: os.waitpid(pid, 0))
+
+
+def _tell(answers: int, answer: object) -> None:
+    with suppress(OSError):  # nobody listens any more
+        os.write(answers, str(answer).encode())
 
 
 def _look_up_commands() -> None:
@@ -123,46 +195,76 @@ def _read_settings_again() -> None:
             setattr(module, name, now)
 
 
-def _status(pid: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def _await(pid: int, ended: Path) -> None:
-    whole = ended.with_suffix(".part")
-    whole.write_text(str(_status(pid)))
-    whole.rename(ended)
-
-
-def _answer(args: list[str], environment: dict[str, str], out: str, err: str) -> None:
-    """Be `python -m scrapy` with these arguments; never returns."""
-    os.environ.clear()
-    os.environ.update(environment)
-    _read_settings_again()
-    sys.argv = ["scrapy", *args]
-    for number, path in ((0, os.devnull), (1, out), (2, err)):
-        file = os.open(path, os.O_RDONLY if not number else os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(file, number)
-        os.close(file)
-    tempfile.tempdir = None  # that of this environment
-    status: object = 70
+def _answer(order: dict[str, Any], files: Sequence[int]) -> None:
+    """Be the command; never returns."""
+    status = 1
     try:
-        os.chdir(os.environ.pop("IN_FOLDER", "."))
-        if arranged := environment.get("ARRANGED_BY"):
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+        os.closerange(len(files), os.sysconf("SC_OPEN_MAX"))
+        _open_streams()
+        status = _exit_status(order)
+        threading._shutdown()  # type: ignore[attr-defined]  # as at the end of a program
+        atexit._run_exitfuncs()
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except OSError:
+            status = 120  # as Python has it
+    finally:
+        os._exit(status)
+
+
+def _open_streams() -> None:
+    """Open standard input, output and error as Python does when it starts."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        old = getattr(sys, name)
+        now = open(  # noqa: SIM115
+            number, "w" if number else "r", encoding=old.encoding, errors=old.errors, closefd=False
+        )
+        lines = old.line_buffering or now.isatty()
+        now.reconfigure(line_buffering=lines, write_through=old.write_through)
+        setattr(sys, name, now)
+        setattr(sys, f"__{name}__", now)
+
+
+def _exit_status(order: dict[str, Any]) -> int:
+    """Run a command; return its exit status."""
+    try:
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        time.tzset()
+        tempfile.tempdir = None  # that of this environment
+        os.chdir(order["folder"])
+        _read_settings_again()
+        if arranged := os.environ.get("ARRANGED_BY"):
             import_module(arranged)
-        if args[0] == "runner":
+        _run(order["args"])
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    except BaseException:  # noqa: BLE001  # shown as at the end of a program
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _run(args: list[str]) -> None:
+    match args:
+        case ["-m", module, *rest]:
+            sys.argv = [module, *rest]
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case ["runner", *_]:
             sys.argv = args
             import_module("tests.crawls.runner").main()
-        elif args[0] == "smartcrawl":
+        case ["smartcrawl", *rest]:
             sys.argv = args
-            status = import_module("smartcrawl.commands.front").main_command(args[1:])
-        else:
-            import_module("scrapy.cmdline").execute(["scrapy", *args])
-    except SystemExit as end:
-        status = end.code
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status if isinstance(status, int) else 0 if status is None else 70)
+            raise SystemExit(import_module("smartcrawl.commands.front").main_command(rest))
+        case _:
+            sys.argv = ["scrapy", *args]
+            cmdline.execute(sys.argv)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -224,11 +223,11 @@ def test_a_killed_export_leaves_the_earlier_one_whole(site: Site, crawl: Crawl, 
     export(crawl, "--output", str(place))
     earlier = files(place)
     assert len(earlier) == 61
-    words = ["-m", "scrapy", "export", "--source", "docs", "--output", str(place)]
+    words = ["export", "--source", "docs", "--output", str(place)]
     dice = random.Random(25)
     halves = 0
     for _ in range(6):
-        process = crawl._popen([sys.executable, *words])
+        process = crawl.start_command(*words).process
         while process.poll() is None and not parts(tmp_path):
             time.sleep(0.001)
         time.sleep(dice.random() * 0.05)

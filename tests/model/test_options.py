@@ -22,6 +22,7 @@ from smartcrawl.model.settings_table import SETTINGS as SETTINGS_TABLE
 from smartcrawl.model.urls import Trackers
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.schedule import Schedule
+from tests.crawls.commands import Scrapy
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {name: getattr(module, name) for name in dir(module) if name.isupper()}
@@ -77,15 +78,6 @@ def clean() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in SETTINGS}
 
 
-def asked(name: str, *args: str, **environment: str) -> str:
-    """What `scrapy settings --get NAME` says."""
-    result = subprocess.run(
-        [sys.executable, "-m", "scrapy", "settings", *args, "--get", name],
-        cwd=ROOT, env=clean() | environment, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    return result.stdout.strip()
-
-
 def read_all(*names: str, **environment: str) -> dict[str, object]:
     result = subprocess.run(
         [sys.executable, "-c", READ_ALL, *names],
@@ -105,10 +97,16 @@ DEFAULTS_OF_ALL = SETTINGS | DEFAULTS
 
 
 @pytest.mark.covers("M-42")
-def test_the_command_line_wins_over_the_environment_and_that_over_the_default():
-    assert asked("DEPTH_LIMIT") == "0"
-    assert asked("DEPTH_LIMIT", DEPTH_LIMIT="5") == "5"
-    assert asked("DEPTH_LIMIT", "-s", "DEPTH_LIMIT=7", DEPTH_LIMIT="5") == "7"
+def test_the_command_line_wins_over_the_environment_and_that_over_the_default(ask: Scrapy):
+    def asked(*args: str, **environment: str) -> str:
+        words = ["settings", *args, "--get", "DEPTH_LIMIT"]
+        result = ask.run_in(ROOT, words, clean() | environment)
+        assert (result.status, result.err) == (0, "")
+        return result.out.strip()
+
+    assert asked() == "0"
+    assert asked(DEPTH_LIMIT="5") == "5"
+    assert asked("-s", "DEPTH_LIMIT=7", DEPTH_LIMIT="5") == "7"
 
 
 @pytest.mark.covers("R0-85", "M-42")

@@ -19,6 +19,7 @@ from smartcrawl.commands.serve import _with_options, print_note_of_serving_witho
 from smartcrawl.server.bodies import LIMIT
 from smartcrawl.server.running import listening_server_socket
 from tests.crawls.commands import Result, Scrapy
+from tests.crawls.ready import popen
 from tests.server.api_client import error_of, server_options
 
 PROGRAM = [sys.executable, "-m", "smartcrawl", "serve"]
@@ -71,11 +72,11 @@ def setting_words(settings: Mapping[str, str]) -> list[str]:
 def serving(
     folder: Path, *words: str, program: Sequence[str] | None = None, **settings: str
 ) -> Iterator[Server]:
-    """Start a server at a free port; `program`: another one than smartcrawl."""
+    """Start a server at a free port, as ready.py says; `program`: another one than smartcrawl."""
     started = [*PROGRAM, "--data-dir", str(folder)]
     if program is not None:
         started, settings = list(program), settings | {"DATA_DIR": str(folder)}
-    process = subprocess.Popen(
+    process = popen(
         [*started, "--port", "0", "--format", "json", *words, *setting_words(settings)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"SMARTCRAWL_DATA_DIR": str(folder)},
@@ -117,17 +118,21 @@ def test_a_server_without_keys_says_so_at_its_start(
 
 
 def test_the_command_says_it_too(tmp_path: Path):
-    """ATT-68."""
+    """ATT-68; a process of its own, from its imports to its end."""
     with subprocess.Popen(
         [*PROGRAM, "--data-dir", str(tmp_path), "--port", "0"],
         stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]
+        address = re.search(r"http://127\.0\.0\.1:\d+", lines[0])
+        assert address is not None, lines
+        assert httpx.get(f"{address[0]}/ready").status_code == 200
         process.send_signal(signal.SIGTERM)
 
     assert lines[0].startswith("serving at http://127.0.0.1:")
     assert lines[1].startswith("requests need no key here.")
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from smartcrawl.rules.model import RunState
+from tests.crawls.ready import popen
 from tests.registry.spare import Spare
 from tests.server.jobs.test_job_scheduler import Desk, opened
 from tests.server.test_serve import Server, serving, setting_words
@@ -133,7 +134,7 @@ def test_a_setting_says_how_many_jobs_run_at_once(desk: Desk, site: Site):
 
 
 @contextmanager
-def joined(desk: Desk, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+def joined(desk: Desk, count: int) -> Iterator[list[subprocess.Popen[str]]]:
     """Start workers that join the run of the job."""
     settings = desk.settings | {"DATA_DIR": str(desk.folder)}
     given = setting_words(settings)
@@ -141,7 +142,7 @@ def joined(desk: Desk, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     workers = []
     for number in range(count):
         with (desk.folder / "logs" / f"worker-{number}.log").open("w") as log:
-            workers.append(subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log))
+            workers.append(popen(command, cwd=ROOT, stdout=log, stderr=log))
     try:
         desk.until(lambda: desk.connection.execute("SELECT count(*) FROM lease").get == count + 1)
         yield workers

@@ -14,6 +14,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from smartcrawl.model.documents import Section
 from smartcrawl.rules.model import Outcome
+from tests.crawls.ready import popen
 from tests.registry.build import LATER, Desk
 
 BASE = "http://a.example/"
@@ -123,7 +124,7 @@ def serving(folder: Path, *words: str) -> Iterator[str]:
     """Serve over HTTP at a free port; yield the address."""
     command: Sequence[str] = (*PROGRAM, "--data-dir", str(folder), "--http", "127.0.0.1:0", *words)
     with (folder / "http.log").open("wb") as log:
-        process = subprocess.Popen(
+        process = popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment(folder)
         )
     try:
