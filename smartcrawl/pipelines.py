@@ -64,6 +64,11 @@ class ExtractPipeline(VisitPipeline):
         """
         return await self.take(item) if isinstance(item, Visit) else item
 
+    def waits(self, item: Visit) -> bool:
+        """Whether a Visit waits for the proof of a login, which passes it on later."""
+        session = None if self.run is None else self.run.session
+        return session is not None and not session.admits(item)
+
     async def take(self, item: Visit) -> Visit:
         """Fill in a Visit, and return the one that counts.
 

@@ -56,6 +56,8 @@ class VisitsFirst(ItemPipelineManager):
 
         One that is dropped has no end that anybody waits for.
         """
+        if self.middlewares[0].waits(visit):  # as all 304s of a login: no need of an exception
+            return
         with suppress(DropItem):
             await self._commit(visit)
 
