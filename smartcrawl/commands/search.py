@@ -124,7 +124,7 @@ class Command(RegistryCommand):
         output = Output()
         for number, hit in enumerate(hits, opts.offset + 1):
             lost = " [red](its last visit failed)[/]" if hit.lost else ""
-            output.line(f"[bold]{number}. {_safe(hit.title)}[/]{lost}")
+            output.line(f"[bold]{number}. {_safe(hit.title or hit.url)}[/]{lost}")
             where = f"  [dim]{_safe(', '.join(hit.sources))}[/]" if several else ""
             first = next(iter(hit.chunks), None)
             page = "" if first is None or first.page is None else f"  page {first.page}"

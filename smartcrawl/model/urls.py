@@ -568,16 +568,18 @@ _PAGE_ENDING: Final = re.compile(r"\.(?:x?html?|shtml|php|aspx?|jsp)$", re.IGNOR
 def shown_title(title: str, url: str) -> str:
     """Return a page's title; without one, the last name in its address as people write it.
 
+    A start page has no such name.
+
     Such a name is shown only: it is no part of hashes, so that copies stay clones.
 
     >>> shown_title("", "https://a.example/docs/getting%20started.html?x=1#y")
     'getting started'
     >>> shown_title("", "https://a.example/v1.2/"), shown_title("", "https://a.example/")
-    ('v1.2', 'a.example')
+    ('v1.2', '')
     """
     if title:
         return title
-    path = re.split("[?#]", url, maxsplit=1)[0].rstrip("/")
+    path = re.split("[?#]", url, maxsplit=1)[0].partition("://")[2].partition("/")[2].rstrip("/")
     name = unquote(_PAGE_ENDING.sub("", path.rpartition("/")[2]), errors="replace")
     return " ".join(name.split())[:_MAX_SHOWN]
 

@@ -469,7 +469,7 @@ def exported_listing_page(page: ExportedPage) -> str:
 
     Source: llmstxt.org.
     """
-    name = _listed(shown_title(page.document.title, page.url).translate(_BRACKETS))
+    name = _listed((shown_title(page.document.title, page.url) or page.url).translate(_BRACKETS))
     notes = _listed(page.document.description)
     lost = "lost; " if page.is_lost else ""
     after = f": {lost}{notes}".rstrip("; ") if lost or notes else ""
