@@ -26,6 +26,7 @@ from smartcrawl.index.audit import (
     next_index_epoch,
 )
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
+from smartcrawl.index.embedded.reanalysis import analyze_stored_texts
 from smartcrawl.index.remote import (
     has_remote_index,
     index_facts_of_registry,
@@ -530,7 +531,7 @@ class Command(ChangingCommand):
             done = (
                 None
                 if is_registry_sound(place)
-                else salvage_registry(place, int(time.time()), dry=dry)
+                else salvage_registry(place, int(time.time()), analyze_stored_texts, dry=dry)
             )
         print_salvage_command(done, as_json=opts.format == "json", dry=dry)
         if done is not None and not done.whole:

@@ -6,6 +6,7 @@ from typing import Final
 
 from smartcrawl.index import known
 from smartcrawl.index.embedded.choice import embedded_index
+from smartcrawl.index.embedded.reanalysis import analyze_stored_texts
 from smartcrawl.index.writing import EmbeddedIndexing
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
@@ -15,13 +16,16 @@ EMBEDDED: Final = EmbeddedIndexing(embedded_index)
 
 
 def index_writer_of_registry(options: Options, connection: Connection) -> Indexing:
-    """Return the writer of a registry's index.
+    """Return the writer of a registry's index; first the words of stored texts are made anew.
+
+    Nothing is made where this version has made them already.
 
     Raises:
         SinkError: the index cannot be opened, or is not the one that the registry wrote so far.
     """
     facts = known.remote_index_facts(connection, options)
     if facts is None:
+        analyze_stored_texts(connection)
         return EMBEDDED
     from smartcrawl.index.remote import open_remote_index_writer  # noqa: PLC0415  # the embedded index needs none of it
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import can_ada
 
-from smartcrawl.index.queries import Term, index_stems, parsed_search_query
+from smartcrawl.index.analysis.stems import KeyFinder, index_keys
+from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.model.documents import PICTURE, Image, Section
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import join_url, url_digest, url_digest_text, url_item_id
@@ -20,7 +21,7 @@ from smartcrawl.registry.pack import (
 )
 
 _PAGES = """
-SELECT r.no, r.id, r.url, coalesce(r.identity, r.url), c.document
+SELECT r.no, r.id, r.url, coalesce(r.identity, r.url), c.document, c.language
   FROM record r JOIN content c ON c.no = r.content
  WHERE r.no IN carray(?)
 """
@@ -72,7 +73,7 @@ def images_to_index(
     found: dict[int, list[ImageDocument]] = {number: [] for number in records}
     row: Any
     for row in connection.execute(_PAGES, (numbers_for_sql(found),)):
-        no, key, url, identity, packed = row
+        no, key, url, identity, packed, _ = row
         images = unpack_stored_images(packed)
         found[no] = [child for child, _ in _children(key, url, identity, images)]
     return found
@@ -92,11 +93,18 @@ def images_of_hits(
     found: dict[int, list[ImageDocument]] = {number: [] for number in records}
     row: Any
     for row in connection.execute(_PAGES, (numbers_for_sql(found),)):
-        no, key, url, identity, packed = row
+        no, key, url, identity, packed, language = row
+        finder = KeyFinder([term.keys(language) for term in terms])
         document = unpack_stored_document(packed)
         lines = dict(_lines_of_pictures(document.sections))
         found[no] = [
-            replace(child, matched=_has_any(terms, (*_words(image), lines.get(image.src, ""))))
+            replace(
+                child,
+                matched=any(
+                    finder.places(index_keys(text, language))
+                    for text in (*_words(image), lines.get(image.src, ""))
+                ),
+            )
             for child, image in _children(key, url, identity, document.images)
         ]
     return found
@@ -115,17 +123,6 @@ def _lines_of_pictures(sections: Iterable[Section]) -> Iterator[tuple[str, str]]
 
 def _words(image: Image) -> tuple[str, ...]:
     return image.alt, image.title, image.context
-
-
-def _has_any(terms: Sequence[Term], texts: Iterable[str]) -> bool:
-    """Whether any of some texts has any of some terms."""
-    stems = [index_stems(text) for text in texts if text]
-    return any(_has(of_text, term.stems) for of_text in stems for term in terms)
-
-
-def _has(stems: Sequence[str], joined: tuple[str, ...]) -> bool:
-    size = len(joined)
-    return any(tuple(stems[at : at + size]) == joined for at in range(len(stems) - size + 1))
 
 
 def _children(

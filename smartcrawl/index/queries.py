@@ -1,135 +1,24 @@
-"""Parsing of search queries, the same for every index, and the stems of their words.
-
-Words as the embedded index has them: without accents, in lower case, stemmed.
-
-One tokenizer for all indexes, SQLite's own, so that they rank alike.
-"""
+"""Parsing of search queries, the same for every index."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, Final
+from typing import Final
 
-import apsw
-
+from smartcrawl.index.analysis.function_words import search_function_words
+from smartcrawl.index.analysis.stems import (
+    Keys,
+    asked_keys,
+    index_keys,
+    index_words,
+)
+from smartcrawl.index.analysis.words import Word, is_unspaced, words_at
 from smartcrawl.model.exceptions import SearchQueryError
 from smartcrawl.model.file_urls import normalize_file_url, url_of_folder
-
-_ENGLISH: Final = """
-a an the this that these those some any each every either neither both such own same other i me my
-mine myself you your yours he him his she her hers it its itself we us our ours they them their
-theirs who whom whose which what when where why how whether am is are was were be been being do
-does did doing done has have had having can could may might must shall should will would and or but
-nor so yet if than then because as while until although though unless of in on at by for with
-without from to into onto out off over about against between among through during before after
-up down again not no only just also too very much many more most less few here there now ever never
-always way want wants need needs get gets got let lets like one ones something anything someone
-anybody everything please s t don doesn didn isn aren wasn won couldn shouldn wouldn ll ve re
-"""
-_GERMAN: Final = """
-der die das den dem des ein eine einen einem einer eines und oder aber ich du er sie es wir ihr mich
-mir dich dir sich uns euch mein meine meinen meinem meiner dein deine sein seine ihre ist sind war
-waren bin bist wird werden wurde kann konnen muss mussen soll sollen will wollen darf habe hat haben
-hatte nicht kein keine mit von vom zu zum zur im in an am auf aus bei beim fur uber unter nach vor
-durch um wie was wer wo wann warum welche welcher welches wenn dass als auch noch nur so man
-"""
-_FRENCH: Final = """
-le la les l un une des du de d et ou mais je j tu il elle on nous vous ils elles me m te t se s mon
-ma mes ton ta tes son sa ses notre nos votre vos leur leurs ce c cet cette ces qui que qu quoi dont
-est sont etait etre suis ai as a ont avoir avait peut peux faire fait dois doit ne n pas plus dans
-en au aux avec sans pour par sur sous entre vers chez comment quand pourquoi quel quelle quels
-quelles si y
-"""
-_SPANISH: Final = """
-el la los las un una unos unas y o pero yo tu el ella nosotros ellos ellas me te se mi mis su sus
-lo le les que quien cual cuales como cuando donde por para con sin en de del al a es son era ser
-estar esta estan he ha han hay puedo puede no si mas muy sobre entre desde hasta porque este esta
-estos estas eso
-"""
-_ITALIAN: Final = """
-il lo la i gli le l un uno una e o ma io tu lui lei noi voi loro mi ti si ci vi mio mia tuo suo sua
-che chi cui quale quali come quando dove perche per con senza in nel nella di del della dei delle da
-dal dalla a al alla su sul sulla tra fra e sono era essere ho ha hanno posso puo non piu se questo
-questa questi queste
-"""
-_PORTUGUESE: Final = """
-o a os as um uma uns umas e ou mas eu tu ele ela nos eles elas me te se meu minha seu sua que quem
-qual quais como quando onde por para com sem em no na nos nas de do da dos das ao aos e sao era ser
-estar esta estao tem ha posso pode nao mais muito sobre entre ate porque este esta isto isso
-"""
-_DUTCH: Final = """
-de het een en of maar ik jij je hij zij ze wij we jullie u mij me hem haar ons hun mijn zijn is was
-waren ben bent wordt worden kan kunnen moet moeten zal zullen wil heb heeft hebben had niet geen met
-van voor naar bij in op aan uit door over onder om te er die dat dit deze wie wat waar wanneer
-waarom hoe als dan ook nog
-"""
-ENGLISH: Final = frozenset(_ENGLISH.split())
-_OTHERS: Final[Mapping[str, frozenset[str]]] = {
-    "de": frozenset(_GERMAN.split()),
-    "fr": frozenset(_FRENCH.split()),
-    "es": frozenset(_SPANISH.split()),
-    "it": frozenset(_ITALIAN.split()),
-    "pt": frozenset(_PORTUGUESE.split()),
-    "nl": frozenset(_DUTCH.split()),
-}
-
-
-def search_function_words(words: Sequence[str]) -> frozenset[str]:
-    """Return the list of the language that most of the words of a question fit.
-
-    English unless another list has more of the words: "die" alone is an English word. Words are
-    in lower case, without accents.
-    """
-    best, most = ENGLISH, max(1, sum(word in ENGLISH for word in words))
-    for known in _OTHERS.values():
-        count = sum(word in known for word in words)
-        if count > most:
-            best, most = known, count
-    return best
-
-
-TOKENIZER: Final = ("porter", "unicode61", "remove_diacritics", "2")  #: as in the schema
-
-
-@cache
-def _tokenizer(*chain: str) -> Callable[..., Any]:
-    connection = apsw.Connection(":memory:")
-    return connection.fts5_tokenizer(chain[0], list(chain[1:]))
-
-
-def _tokens(text: str, *chain: str) -> list[str]:
-    found: list[str] = _tokenizer(*chain)(
-        text.encode("utf-8", "replace"),
-        apsw.FTS5_TOKENIZE_DOCUMENT,
-        None,
-        include_offsets=False,
-        include_colocated=False,
-    )
-    return found
-
-
-def index_stems(text: str) -> list[str]:
-    """Return the stems of a text in their order.
-
-    >>> index_stems("Uncommitted changes: Häuser")
-    ['uncommit', 'chang', 'hauser']
-    """
-    return _tokens(text, *TOKENIZER)
-
-
-def index_words(text: str) -> list[str]:
-    """Return the words of a text in their order, without accents and in lower case.
-
-    >>> index_words("don't Café_2")
-    ['don', 't', 'cafe', '2']
-    """
-    return _tokens(text, *TOKENIZER[1:])
-
 
 _PART: Final = re.compile(
     r'(?P<sign>(?<!\S)-(?!-))?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<![^\s-])(?:site|in)):'
@@ -143,6 +32,12 @@ _PATH: Final = re.compile(r"/|~|\.{1,2}(?:/|\Z)|\\\\|[A-Za-z]:[\\/]")
 MOST: Final = 32  #: words by which one query searches, and parts of each other kind but sources
 _READ: Final = 4_096  #: words of one query that are read
 _QUESTION: Final = 2  #: function words of a question, at least
+#: Articles and the like before an apostrophe, in French, Italian and Catalan.
+_ELIDED: Final = re.compile(
+    r"(?:[ldjmtsnc]|(?:jus|lors|puis|quoi)?qu|un|(?:d|n|s|qu|b)?(?:a|e|u)ll|a?gl)['\u2019](?=\w\w)",
+    re.IGNORECASE,
+)
+_HIRAGANA: Final = re.compile("[\u3041-\u309f]+")  #: mostly endings and particles of Japanese
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +45,7 @@ class Term:
     """A word of a query, or words that stay together."""
 
     text: str
-    stems: tuple[str, ...]
+    stems: Keys  #: its keys in a text of unknown language
     quoted: bool = False  #: it must occur, if it occurs anywhere
 
     @property
@@ -162,6 +57,20 @@ class Term:
         """
         found = _SIGNED.fullmatch(self.text) if len(self.stems) == 1 else None
         return found[1].lower() if found else ""
+
+    @property
+    def beginning(self) -> str:
+        """The letters with which a title may have it, in lower case.
+
+        >>> Term("(Tables)", ("tabl",)).beginning
+        'tabl'
+        """
+        first = next(words_at(self.text), None)
+        return self.stems[0] if first is None else first.form[: len(self.stems[0])]
+
+    def keys(self, language: str) -> tuple[Keys, ...]:
+        """Return the keys by which it may be in a text of a language (``asked_keys``)."""
+        return asked_keys(self.text, language) or (self.stems,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +141,8 @@ def parsed_search_query(query: str, language: str = "") -> Query:
             filters[part["name"], bool(part["sign"])] += [value] if value else []
         elif part["sign"]:
             excluded += [text] * any(c.isalnum() for c in text)
-        elif found := index_stems(text):
-            terms.append(Term(text, tuple(found), quoted=part["quoted"] is not None))
+        else:
+            terms += _terms(text, quoted=part["quoted"] is not None)
     kept, left_out = _content(terms)
     content = tuple(kept[:_READ])
     required = _first([term.text for term in content if term.quoted])
@@ -304,6 +213,39 @@ def _filter_value(part: re.Match[str]) -> str:
 def _first(parts: Sequence[str]) -> tuple[str, ...]:
     """Return the first parts of a query that differ, as many as a database takes in one query."""
     return tuple(dict.fromkeys(parts))[:MOST]
+
+
+def _terms(text: str, *, quoted: bool) -> list[Term]:
+    """Return the terms of a part of a query: one, or pairs of letters of scripts without spaces.
+
+    Pairs of hiragana count only where there is nothing else.
+
+    >>> [term.text for term in _terms("SQLite3の使い方", quoted=False)]
+    ['SQLite3', 'の使', '使い', 'い方']
+    >>> [term.text for term in _terms("l'étranger", quoted=False)]
+    ['étranger']
+    """
+    if quoted:
+        keys = tuple(index_keys(text))
+        return [Term(text, keys, quoted=True)] * bool(keys)
+    text = _ELIDED.sub("", text, count=1) if _ELIDED.match(text) else text
+    words = list(words_at(text))
+    if not any(is_unspaced(word.form) for word in words):
+        keys = tuple(index_keys(text))
+        return [Term(text, keys)] * bool(keys)
+    found: list[Term] = []
+    together: list[Word] = []
+    for word in [*words, None]:
+        if word is not None and not is_unspaced(word.form):
+            together.append(word)
+            continue
+        if together:
+            part = text[together[0].start : together[-1].end]
+            found.append(Term(part, tuple(index_keys(part))))
+            together = []
+        if word is not None:
+            found.append(Term(text[word.start : word.end], (word.form,)))
+    return [one for one in found if not _HIRAGANA.fullmatch(one.text)] or found
 
 
 def _content(terms: Sequence[Term]) -> tuple[list[Term], int]:

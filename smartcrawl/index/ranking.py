@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from smartcrawl.index.queries import Term, index_stems
+from smartcrawl.index.analysis.stems import KeyFinder, Keys, index_keys
+from smartcrawl.index.queries import Term
 from smartcrawl.rules.vectors import fuse, keep_places
 
 POOL: Final = 60  #: pages that an index proposes, at least
@@ -38,7 +39,10 @@ _LETTERS: Final = 6  #: of a usual word, with the space behind it
 _NEAR: Final = 6  #: words between two words that count as near
 _LEAD_LENGTH: Final = 80  #: words at the beginning of a page
 _FEW: Final = 3  #: words of a short query
-_SIGNS: Final = 0xE000  #: the first character that indexes take for a word, and no text has
+_EXACT: Final = 0.03  #: weight of a word as it is written in the query, beside its other forms
+_EXACT_PARTS: Final = 10  #: parts of a page in which they are looked for
+_SHORTEST: Final = 3  #: letters of a stem by whose first one alone it is looked for
+_SUFFIXED: Final = frozenset({"", "en"})  #: languages whose stems differ from words at the end only
 _MOST: Final = 0.5  #: share of the words of a short query that a page must have more of
 _SOME: Final = 0.4  #: the same of a longer one
 
@@ -66,6 +70,7 @@ class ProposedPage(NamedTuple):
     title: str
     parts: Sequence[RankedPart]
     matched: frozenset[int]  #: places of the terms that the index found in it
+    language: str = ""  #: ISO 639-1, by which its words were analyzed
 
 
 class Ranked(NamedTuple):
@@ -121,9 +126,10 @@ def rank_searched_pages(
 ) -> list[Ranked]:
     """Return the pages that answer a query, best first.
 
-    Pages with all words, and those with most of them; only where no page has all words, or with
-    ``any_word``, any of them is enough. ``pages`` are in the order in which they are proposed. The
-    first ``POOL`` stay before the others, so that further proposals only add pages at the end.
+    Where some page has all words, those with few of them come behind all others, unless
+    ``any_word``: no further word hides what fewer words find. ``pages`` are in the order in which
+    they are proposed. The first ``POOL`` stay before the others, so that further proposals only add
+    pages at the end.
     With a word like C++, of which indexes propose the pages that have a C, all are sorted together.
     """
     finder = _Finder(terms, weights)
@@ -150,7 +156,7 @@ def rate_far_parts(
 def _sorted_best(
     some: Sequence[Ranked], terms: Sequence[Term], rated: Sequence[Ranked]
 ) -> list[Ranked]:
-    """Return some pages, best first, without those that have too few of the words.
+    """Return some pages, best first; those that have too few of the words come last.
 
     ``rated``: the pages among which one may have all words.
     """
@@ -159,7 +165,10 @@ def _sorted_best(
     )
     if any(one.found == len(terms) for one in rated):
         share = _MOST if len(terms) <= _FEW else _SOME
-        found = [one for one in found if one.found > share * len(terms)]
+        enough = [one for one in found if one.found > share * len(terms)]
+        least = min((one.score for one in enough), default=math.inf)
+        few = [one for one in found if 0 < one.found <= share * len(terms)]
+        found = [*enough, *(one._replace(score=min(one.score, least)) for one in few)]
     return found
 
 
@@ -167,37 +176,58 @@ class _Finder:
     """Rates pages for one query."""
 
     def __init__(self, terms: Sequence[Term], weights: Sequence[float]) -> None:
+        self._terms = terms
         self._weights = list(weights)
         self._total = sum(weights) or 1.0
-        self._beginnings = {t.stems[0][:-1] or t.stems[0] for t in terms}
-        self._signed = [(_signed_word(t.signed), chr(_SIGNS + n))
-                        for n, t in enumerate(terms) if t.signed]  # fmt: skip
-        self._single = {
-            chr(_SIGNS + n) if t.signed else t.stems[0]: n
-            for n, t in enumerate(terms)
-            if len(t.stems) == 1
-        }
-        self._joined = [(n, self._stems(t.text)) for n, t in enumerate(terms) if len(t.stems) > 1]
+        self._signs = {t.signed: f"{t.signed} {n}" for n, t in enumerate(terms) if t.signed}
+        self._signed = _signed_words(self._signs) if self._signs else None
+        self._exact = [_exact_word(term.text.lower()) for term in terms]
+        self._by_language: dict[str, tuple[KeyFinder, frozenset[str]]] = {}
+        self._language = ""
+        self._finder, self._beginnings = self._of("")
+
+    def _of(self, language: str) -> tuple[KeyFinder, frozenset[str]]:
+        """Return what finds the words in texts of a language, and how all of them begin there.
+
+        The latter is empty where stems differ from words not at their end alone.
+        """
+        found = self._by_language.get(language)
+        if found is None:
+            asked = [self._keys(term, language) for term in self._terms]
+            first = {keys[0].partition(" ")[0] for forms in asked for keys in forms}
+            begin = {key[:-1] if len(key) > _SHORTEST else key[:1] for key in first}
+            begin = begin if language in _SUFFIXED else set()
+            found = KeyFinder(asked), frozenset(begin)
+            self._by_language[language] = found
+        return found
+
+    def _keys(self, term: Term, language: str) -> Sequence[Keys]:
+        if self._signed is not None and self._signed.search(term.text):
+            return [tuple(self._keys_of(term.text, language))]
+        return term.keys(language)
 
     def _stems(self, text: str) -> list[str]:
-        """Return the stems of a text, of which each word like C++ is one that no text has."""
-        for word, sign in self._signed:
-            text = word.sub(f" {sign} ", text)
-        return index_stems(text)
+        return self._keys_of(text, self._language)
+
+    def _keys_of(self, text: str, language: str) -> list[str]:
+        """Return the keys of a text, of which each word like C++ is one that no text has."""
+        if self._signed is None:
+            return index_keys(text, language)
+        keys: list[str] = []
+        at = 0
+        for sign in self._signed.finditer(text):
+            keys += index_keys(text[at : sign.start()], language)
+            keys.append(self._signs[sign[0].lower()])
+            at = sign.end()
+        return keys + index_keys(text[at:], language)
 
     def places(self, tokens: Sequence[str]) -> list[tuple[int, int]]:
         """Return the places of words in a text: of the token, and of the term."""
-        single = self._single
-        found = [(at, single[token]) for at, token in enumerate(tokens) if token in single]
-        for term, joined in self._joined:
-            found += [(at, term) for at in _runs(tokens, joined)]
-        if self._joined:
-            found.sort()
-        return found
+        return self._finder.places(tokens)
 
     def _may_have(self, text: str) -> bool:
         """Whether a text may have one of the words; a stem differs from them at its end only."""
-        if not text.isascii():
+        if not self._beginnings or not text.isascii():
             return True
         lower = text.lower()
         return any(beginning in lower for beginning in self._beginnings)
@@ -211,6 +241,8 @@ class _Finder:
 
     def rated(self, page: ProposedPage) -> Ranked:
         """Rate a page by its best part and as a whole."""
+        self._language = page.language
+        self._finder, self._beginnings = self._of(page.language)
         title = self._stems(page.title)
         parts = [part.searched for part in page.parts]
         texts = [self._stems(text) if self._may_have(text) else [] for text in parts]
@@ -247,7 +279,7 @@ class _Finder:
             words = self._of_part(base, above[first.headings], (), len(texts[0]))
             rated = [(_PART * words, first)]
         best = sorted(rated, key=itemgetter(0), reverse=True)[:MOST_SHOWN]
-        score = whole + (best[0][0] if best else 0.0)
+        score = whole + (best[0][0] if best else 0.0) + self._exactness(page, covered)
         shown = [part for _, part in best]
         found_terms = len(covered | page.matched)
         return Ranked(page, score, next(iter(shown), None), found_terms, shown[1:], densest)
@@ -270,6 +302,20 @@ class _Finder:
             score += each * often / (often + _HALF)
         return score
 
+    def _exactness(self, page: ProposedPage, covered: Collection[int]) -> float:
+        """Rate the words of a page that are written as in the query, with the same accents.
+
+        A text without accents has all words that are asked without them as they are written.
+        """
+        parts = page.parts[:_EXACT_PARTS]
+        texts = [page.title.lower(), *(f"{one.headings}\n{one.searched}".lower() for one in parts)]
+        is_plain = all(map(str.isascii, texts))
+        return _EXACT * sum(
+            self._weights[n]
+            for n in covered
+            if (is_plain and self._terms[n].text.isascii()) or any(map(self._exact[n], texts))
+        )
+
     def _nearness(self, found: Sequence[tuple[int, int]]) -> float:
         near = 0.0
         for (at, term), (next_at, next_term) in pairwise(found):
@@ -287,13 +333,6 @@ class _Finder:
         return score
 
 
-def _runs(tokens: Sequence[str], joined: Sequence[str]) -> Iterator[int]:
-    """Yield the places where tokens follow one another in a text."""
-    for at, token in enumerate(tokens):
-        if token == joined[0] and tokens[at : at + len(joined)] == joined:
-            yield at
-
-
 def _lead(texts: Sequence[Sequence[str]]) -> list[str]:
     found: list[str] = []
     for text in texts[:3]:
@@ -307,9 +346,31 @@ def _url_words(url: str) -> str:
     return stem if dot and "/" not in ending else path
 
 
-def _signed_word(word: str) -> re.Pattern[str]:
-    """Return the pattern of a word with signs at its end, where it is a word of its own."""
-    return re.compile(rf"(?<![^\W_]){re.escape(word)}(?!{re.escape(word[-1])})", re.IGNORECASE)
+def _exact_word(word: str) -> Callable[[str], bool]:
+    """Return the test whether a text in lower case has a word as it is written."""
+    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+    return lambda text: word in text and pattern.search(text) is not None
+
+
+def _signed_words(words: Collection[str]) -> re.Pattern[str]:
+    """Return the pattern of words with signs at their ends, where they are words of their own."""
+    some = "|".join(f"{re.escape(word)}(?!{re.escape(word[-1])})" for word in sorted(words))
+    return re.compile(rf"(?<![^\W_])(?:{some})", re.IGNORECASE)
+
+
+def parts_to_show(one: Ranked, nearest: Sequence[RankedPart]) -> list[RankedPart]:
+    """Return the parts to show of a page, best first.
+
+    First the part of the ranking, then those with words of the query and those near to it, joined
+    by their ranks.
+    """
+    if one.part is None:
+        return []
+    by_words = [one.part, *one.others] if one.found else []
+    known = {part.key: part for part in (one.part, *one.others, *nearest)}
+    lists = [[part.key for part in by_words], [part.key for part in nearest]]
+    keys = dict.fromkeys([one.part.key, *(key for key, _ in fuse(lists))])
+    return [known[key] for key in keys][:MOST_SHOWN]
 
 
 def joined_index_rankings(

@@ -9,18 +9,20 @@ of them exist.
 from __future__ import annotations
 
 import re
-from collections import Counter
+import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from smartcrawl.index.analysis.marking import Marker, Marks
+from smartcrawl.index.analysis.stems import index_keys
+from smartcrawl.index.analysis.words import folded, is_unspaced, run_words, text_runs, words_at
 from smartcrawl.index.queries import (
     MOST,
     Query,
     Term,
-    index_stems,
-    index_words,
     parsed_search_query,
     search_query_sources,
     search_query_with_word,
@@ -31,6 +33,7 @@ from smartcrawl.index.ranking import (
     ProposedPage,
     QueryMeaning,
     Ranked,
+    RankedPart,
     VectorQuery,
     joined_index_rankings,
     rank_searched_pages,
@@ -121,8 +124,17 @@ _FAR: Final = 7  #: letters of a word that may have two errors
 _LONGEST: Final = 30
 _FAREST: Final = 14  #: letters of a word that may have two errors, at most: forms grow by square
 _MOST: Final = 3  #: words of one query that are looked for, since each asks for many forms
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
-_VOWELS: Final = "aeiouy"
+#: Letters and vowels of alphabets, without accents.
+_ALPHABETS: Final = (
+    ("abcdefghijklmnopqrstuvwxyz", "aeiouy"),
+    ("абвгдежзийклмнопрстуфхцчшщъыьэюяіѓєђјљњћџ", "аеиоуыэюя"),
+    ("αβγδεζηθικλμνξοπρστυφχψω", "αεηιουω"),
+    ("אבגדהוזחטיכלמנסעפצקרשתםןףץך", ""),
+    ("ءابتثجحخدذرزسشصضطظعغفقكلمنهويةىپچژگک", "اوي"),
+    ("աբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտրցւփքօֆ", ""),
+    ("აბგდევზთიკლმნოპჟრსტუფქღყშჩცძწჭხჯჰ", "აეიოუ"),
+    ("".join(map(chr, range(0x905, 0x94E))), ""),  # Devanagari
+)
 _WORD: Final = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
 
 
@@ -131,8 +143,10 @@ class SpellingFound(NamedTuple):
 
     forms: frozenset[str]
     texts: Sequence[str]
+    languages: Sequence[str] = ()  #: of the texts; empty: they are not known
 
 
+_NO_SPELLING: Final = SpellingFound(frozenset(), ())
 #: Asks the index for words near to one; the second value allows two errors.
 Nearest = Callable[[str, bool], SpellingFound]
 
@@ -152,12 +166,13 @@ def corrected_search_query(
     ]
     for place in unknown[:_MOST]:
         term = terms[place]
-        word = index_words(term.text)[0]
+        word = next(words_at(term.text)).form
         instead = _best_form(word, nearest(word, False))
         if not instead and _FAR <= len(word) <= _FAREST:
             instead = _best_form(word, nearest(word, True))
         if instead:
-            found[place] = Term(instead, tuple(index_stems(instead)))
+            instead = instead.lower() if term.text == term.text.lower() else instead
+            found[place] = Term(instead, tuple(index_keys(instead)))
             shown = _WORD.sub(instead, term.text, count=1)
             meant = search_query_with_word(meant or query, term.text, shown)
     return found, meant
@@ -165,25 +180,52 @@ def corrected_search_query(
 
 def may_search_term_be_misspelt(term: Term) -> bool:
     """Whether a term is one word of enough letters."""
-    found = index_words(term.text)
-    return len(found) == 1 and _SHORTEST <= len(found[0]) <= _LONGEST and found[0].isalpha()
+    found = [word.form for word in words_at(term.text)]
+    if len(found) != 1 or is_unspaced(found[0]):
+        return False
+    letters = [c for c in found[0] if not unicodedata.category(c).startswith("M")]
+    return _SHORTEST <= len(letters) <= _LONGEST and all(map(str.isalpha, letters))
 
 
 def _best_form(word: str, found: SpellingFound) -> str:
-    """Return the form that the texts have most often, "" if they have none."""
+    """Return the form that the texts have most often, as they spell it, "" if they have none.
+
+    Where they have other endings of it alone, it has no fewer accents than the word.
+    """
+    wanted = {folded(form) for form in found.forms} - {folded(word)}
     seen: Counter[str] = Counter()
-    for text in found.texts:
-        for each in index_words(text):
-            if each in found.forms:
-                seen[each] += 2
-    if found.texts and not seen:
-        by_stem = {
-            stem: form for form in sorted(found.forms, reverse=True) for stem in index_stems(form)
-        }
-        for text in found.texts:
-            seen.update(by_stem[stem] for stem in index_stems(text) if stem in by_stem)
-    seen.pop(word, None)
+    spelt: dict[str, Counter[str]] = defaultdict(Counter)
+    languages = found.languages or [""] * len(found.texts)
+    runs = Counter(run for text in found.texts for run in text_runs(text))
+    for run, often in runs.items():
+        for start, end, form in run_words(run):
+            plain = folded(form)
+            if plain in wanted:
+                seen[plain] += often
+                spelt[plain][run[start:end]] += often
+    if seen:
+        best = max(seen, key=lambda plain: (seen[plain], plain))
+        return max(spelt[best], key=lambda one: (spelt[best][one], one))
+    by_language = {one: _by_key(found.forms, _accents(word), one) for one in set(languages)}
+    for text, language in zip(found.texts, languages, strict=True):
+        keys = by_language[language]
+        seen.update(keys[key] for key in index_keys(text, language) if key in keys)
     return max(seen, key=lambda form: (seen[form], form), default="")
+
+
+def _by_key(forms: Iterable[str], accents: int, language: str) -> dict[str, str]:
+    """Return forms by the keys of their stems, for texts that have other endings of them."""
+    return {
+        key: form
+        for form in sorted(forms, reverse=True)
+        if _accents(form) >= accents
+        for key in index_keys(form, language)
+    }
+
+
+def _accents(form: str) -> int:
+    """Return how many letters of a word lose something when it is folded."""
+    return 0 if form.isascii() else sum(folded(letter) != letter for letter in form)
 
 
 def search_spelling_variants(word: str, *, far: bool = False) -> frozenset[str]:
@@ -194,10 +236,23 @@ def search_spelling_variants(word: str, *, far: bool = False) -> frozenset[str]:
     >>> far = search_spelling_variants("inittialyze", far=True)
     >>> "initialize" in far, "initials" in far
     (True, False)
+    >>> "таблица" in search_spelling_variants("таблтца")
+    True
     """
+    letters, vowels = _alphabet(word)
     if not far:
-        return frozenset(_one(word, _LETTERS)) - {word}
-    return frozenset(twice for once in _usual(word) for twice in _usual(once)) - {word}
+        return frozenset(_one(word, letters)) - {word}
+    found = (twice for once in _usual(word, vowels) for twice in _usual(once, vowels))
+    return frozenset(found) - {word}
+
+
+def _alphabet(word: str) -> tuple[str, str]:
+    """Return letters and vowels of the script of a word; of an unknown script its own letters."""
+    plain = folded(word)
+    return next(
+        (known for known in _ALPHABETS if any(letter in known[0] for letter in plain)),
+        ("".join(sorted(set(plain))), ""),
+    )
 
 
 def _one(word: str, letters: Iterable[str]) -> Iterable[str]:
@@ -213,7 +268,7 @@ def _one(word: str, letters: Iterable[str]) -> Iterable[str]:
                 yield before + letter + behind[1:]
 
 
-def _usual(word: str) -> Iterable[str]:
+def _usual(word: str, vowels: str) -> Iterable[str]:
     """Yield a word with a letter left out, doubled or swapped with the next, or another vowel."""
     for at, letter in enumerate(word):
         before, behind = word[:at], word[at + 1 :]
@@ -221,8 +276,8 @@ def _usual(word: str) -> Iterable[str]:
         yield before + letter + letter + behind
         if behind:
             yield before + behind[0] + letter + behind[1:]
-        if letter in _VOWELS:
-            for vowel in _VOWELS:
+        if letter in vowels:
+            for vowel in vowels:
                 yield before + vowel + behind
 
 
@@ -230,7 +285,6 @@ MOST_PROPOSED: Final = 1_000  #: pages that are rated for one query
 _COMMON: Final = 10_000  #: chunks of a word that is common
 _ENOUGH: Final = 2_000  #: chunks of rarer words that are enough to propose pages
 
-Marks = tuple[str, str]  #: around the words found
 _Words = tuple[Sequence[Term], Sequence[float]]  #: those that some page has, with their weights
 
 
@@ -273,8 +327,8 @@ class SearchedIndex(Protocol[H_co]):
     def proposed(self, query: Query, pool: int) -> Proposed:
         """Return at most ``pool`` pages that have any of the words, and all that is required."""
 
-    def texts(self, forms: Sequence[str]) -> Sequence[str]:
-        """Return texts of the index that have some of these words."""
+    def texts(self, forms: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Return texts of the index that have some of these words, with their languages."""
 
     def nearest_pages(self, query: Query, near: VectorQuery, pool: int) -> list[NearPage]:
         """Return pages that are near to a query in meaning, and have all that is required."""
@@ -412,6 +466,25 @@ def _best(
     return once, terms or query.terms
 
 
+class QueryMarker:
+    """Marks the words of a query in the parts of pages that are shown."""
+
+    def __init__(self, terms: Sequence[Term], marks: Marks) -> None:
+        self._terms = terms
+        self._marks = marks
+        self._by_language: dict[str, Marker] = {}
+
+    def shown(self, part: RankedPart, language: str) -> tuple[str, str]:
+        """Return headings and a snippet of a part, with marks around the words found."""
+        marker = self._by_language.get(language)
+        if marker is None:
+            asked = [term.keys(language) for term in self._terms]
+            marker = self._by_language[language] = Marker(asked, language, self._marks)
+        is_by_pictures = part.pictures and marker.has(part.pictures) and not marker.has(part.text)
+        text = part.pictures if is_by_pictures else part.text or part.pictures
+        return marker.whole(part.headings), marker.part(text)
+
+
 def search_pool(limit: int, offset: int, query: Query) -> int:
     """Return how many pages to propose for a page of hits.
 
@@ -449,7 +522,8 @@ def _propose_hits(
 
     def nearest(word: str, far: bool) -> SpellingFound:
         forms = search_spelling_variants(word, far=far)
-        return SpellingFound(forms, index.texts(sorted(forms)))
+        found = index.texts(sorted(forms))
+        return SpellingFound(forms, *zip(*found, strict=True)) if found else _NO_SPELLING
 
     pool = search_pool(limit, offset, asked)
     found, meant = index.proposed(asked, pool), ""

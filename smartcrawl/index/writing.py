@@ -37,7 +37,7 @@ from smartcrawl.registry.connection import (
     last_sequence_number,
     transaction,
 )
-from smartcrawl.registry.index_protocols import PageIndex, Sink
+from smartcrawl.registry.index_protocols import IndexedText, PageIndex, Sink
 from smartcrawl.registry.pack import numbers_for_sql
 
 logger = logging.getLogger(__name__)
@@ -165,11 +165,11 @@ class OutgoingIndexWrites:
         self._former: dict[int, tuple[str, bytes]] = {}  #: sources and ids that pages had
         self._touched: list[tuple[int, int | None]] = []
 
-    def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
+    def prepare(self, texts: Sequence[IndexedText]) -> Sequence[int]:
         """Write nothing: the index is written while no transaction is open."""
         return ()
 
-    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
+    def put(self, content: int, title: str, chunks: Sequence[Chunk], language: str) -> None:
         """Note the chunks of a content row."""
         self._put[content] = chunks
         self._contents.add(content)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Chunk, IndexedPage
 from smartcrawl.registry.connection import Connection
 
 _T = TypeVar("_T")
+
+
+class IndexedText(NamedTuple):
+    """A title and chunks as an index gets them."""
+
+    title: str
+    chunks: Sequence[Chunk]
+    language: str  #: ISO 639-1; empty: it is not known
 
 
 class Sink(Protocol):
@@ -19,15 +27,15 @@ class Sink(Protocol):
     def is_elsewhere(self) -> bool:
         """Whether the chunks are stored outside of the registry's database."""
 
-    def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
+    def prepare(self, texts: Sequence[IndexedText]) -> Sequence[int]:
         """Write titles and chunks before the transaction waits for other workers.
 
         Returns the number that each content row must get; a number that is not used must be removed
         again. Empty where nothing was written, because no worker would wait for it.
         """
 
-    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
-        """Write the chunks of a content row that has none."""
+    def put(self, content: int, title: str, chunks: Sequence[Chunk], language: str) -> None:
+        """Write the chunks of a content row that has none; ``language`` is that of its text."""
 
     def remove(self, content: int) -> None:
         """Remove the chunks of a content row; chunks that are put after this call stay."""

@@ -34,7 +34,9 @@ SELECT c.no, h.name
  WHERE c.source = ? AND length(c.document) > 0 AND r.content_type LIKE '%html%'
  ORDER BY h.name, c.no
 """
-_DOCUMENTS: Final = "SELECT no, title, marked, document FROM content WHERE no IN carray(?)"
+_DOCUMENTS: Final = (
+    "SELECT no, title, language, marked, document FROM content WHERE no IN carray(?)"
+)
 _MARK: Final = "UPDATE content SET marked = ? WHERE no = ?"
 _TEXT: Final = "UPDATE content SET txt = ? WHERE no = ? AND txt IS NOT NULL"
 _AT_ONCE: Final = 50  #: documents in memory
@@ -54,6 +56,7 @@ class MarkedContent(NamedTuple):
 
     no: int
     title: str
+    language: str  #: ISO 639-1; empty: it is not known
     marked: str  #: see ``extract.repeated``
     document: Document
 
@@ -121,8 +124,8 @@ def marked_contents(connection: Connection, contents: Sequence[int]) -> Iterator
     for start in range(0, len(contents), _AT_ONCE):
         some = numbers_for_sql(contents[start : start + _AT_ONCE])
         rows: Any = connection.execute(_DOCUMENTS, (some,)).fetchall()
-        for no, title, marked, packed in sorted(rows):
-            yield MarkedContent(no, title, marked, unpack_stored_document(packed))
+        for no, title, language, marked, packed in sorted(rows):
+            yield MarkedContent(no, title, language, marked, unpack_stored_document(packed))
 
 
 def mark_content_row(connection: Connection, content: int, marked: str, text: str) -> None:

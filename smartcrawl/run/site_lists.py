@@ -150,7 +150,7 @@ class SiteLists:
                 text = "\n".join(chunk.own_text for chunk in chunks)
                 mark_content_row(self._connection, content.no, marked, text)
                 sink.remove(content.no)
-                sink.put(content.no, content.title, chunks)
+                sink.put(content.no, content.title, chunks, content.language)
             sink.flush()
 
         if cut:

@@ -9,7 +9,7 @@ from elasticsearch import ApiError, TransportError
 from elasticsearch import Elasticsearch as Client
 
 from smartcrawl.index.elasticsearch import sink as sinks
-from smartcrawl.index.elasticsearch.documents import index_version
+from smartcrawl.index.elasticsearch.documents import FORMER_VERSION, WORDS, index_version
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import Opening
 from smartcrawl.model.exceptions import SinkError
@@ -270,3 +270,27 @@ def test_an_index_that_cannot_be_read_is_checked_unless_the_reason_is_known(
     else:
         with pytest.raises(SinkError, match=said):
             sinks._searched(absent, target, Known("i"))
+
+
+def test_an_index_of_the_former_fields_is_searched_until_it_is_written_anew(
+    elasticsearch: Elasticsearch, client: Client, prefix: str, known: Known
+):
+    """It has no words that this program makes; a crawl refuses it with the remedy."""
+    index = f"{prefix}-pages-000001"
+    meta = client.indices.get(index=index)[index]["mappings"]["_meta"]
+    client.indices.put_mapping(index=index, meta=meta | {"version": FORMER_VERSION})
+    former = page("former", "Tabellen und Häuser", language="de").as_json()
+    for chunk in former["chunks"]:
+        for name in WORDS:
+            chunk.pop(name, None)
+    client.index(index=index, id=former["key"], document=former, refresh=True)
+
+    with opened(elasticsearch.url, prefix, known, Opening.SEARCHED) as sink:
+        for query in ("Häuser", "Tabelle", "Tabelle und Haus"):
+            (hit,) = sink.search(query)
+            assert hit.url == "http://a.example/former"
+        assert "[Häuser]" in hit.snippet
+        assert [hit.url for hit in sink.search('"Tabellen und Häuser" -words')] == [hit.url]
+        assert sink.search("nothing") == []
+    with pytest.raises(SinkError, match="was made for version 2 of the fields"):
+        opened(elasticsearch.url, prefix, known).close()

@@ -332,15 +332,15 @@ def test_elasticsearch_requests_are_bounded_by_count(
 def test_elasticsearch_requests_are_bounded_by_bytes(
     proxy: Faulty, sink: ElasticsearchSink, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(bulk, "MOST_BYTES", 5_000)
+    monkeypatch.setattr(bulk, "MOST_BYTES", 9_000)
     texts = ["word " * 300] * 5 + ["word " * 2_000]
 
     sink.write(entries([page(f"bytes/{n}", text) for n, text in enumerate(texts)]))
 
     sizes = [(len(one.body.splitlines()) // 2, len(one.body)) for one in proxy.bulks()]
     assert [count for count, _ in sizes] == [2, 2, 1, 1]
-    assert all(size <= 5_000 for _, size in sizes[:-1])
-    assert sizes[-1][1] > 5_000
+    assert all(size <= 9_000 for _, size in sizes[:-1])
+    assert sizes[-1][1] > 9_000
 
 
 @pytest.mark.covers("R1-36")

@@ -88,7 +88,7 @@ def test_words_with_signs_are_looked_for_among_all_that_an_index_may_propose():
         ("/usr/share/doc", ["/usr/share/doc"]),
         ('"unclosed quote', ["unclosed", "quote"]),
         ("- ?! *", []),
-        ("東京 タワー", ["東京", "タワー"]),
+        ("東京 タワー", ["東京", "タワ", "ワー"]),
     ],
 )
 def test_terms_of_a_query(query: str, terms: list[str]):
@@ -226,12 +226,23 @@ def test_a_word_among_the_first_80_of_a_page_outranks_one_behind_them():
     assert ranked("lamp", behind, among) == "b a"
 
 
-def test_pages_with_too_few_words_are_left_out_when_others_have_all():
-    pages = page("all", "red oil lamp"), page("two", "red lamp"), page("one", "red paint")
+def test_pages_with_too_few_words_come_last_when_others_have_all():
+    pages = page("all", "red oil lamp"), page("two", "red lamp"), page("one", "red", title="Red")
 
-    assert ranked("red oil lamp", *pages).split() == ["all", "two"]
+    assert ranked("red oil lamp", *pages).split() == ["all", "two", "one"]
     assert ranked("red oil lamp", *pages[1:]).split() == ["two", "one"]
-    assert ranked("red lamp", page("all", "red lamp"), page("one", "a red one")) == "all"
+    assert ranked("red lamp", page("all", "red lamp"), page("one", "a red one")) == "all one"
+    assert ranked("red lamp", page("all", "red lamp"), page("none", "nothing of it")) == "all"
+
+
+def test_no_further_word_hides_what_fewer_words_find():
+    pages = [
+        page("both", "Tabelle transponieren " + "und mehr " * 300),
+        page("right", "transponieren"),
+    ]
+
+    assert ranked("transponieren", *pages).split() == ["right", "both"]
+    assert set(ranked("Tabelle transponieren", *pages).split()) == {"right", "both"}
 
 
 def test_pages_with_any_word_count_where_they_are_joined_with_those_near_in_meaning():
@@ -239,13 +250,13 @@ def test_pages_with_any_word_count_where_they_are_joined_with_those_near_in_mean
     pages = [page("all", "red lamp shade"), page("one", "lamp")]
     found = rank_searched_pages(terms, [1.0] * 3, pages, any_word=True)
     assert [one.page.key for one in found] == ["all", "one"]
-    assert ranked("red lamp shade", *pages) == "all"
+    assert ranked("red lamp shade", *pages) == "all one"
 
 
 def test_a_word_that_only_the_index_finds_counts_as_present():
     known = page("known", "das alte Haus")._replace(matched=frozenset({0, 1}))
 
-    assert ranked("Häuser Haus", known, page("other", "Haus")).split() == ["known"]
+    assert ranked("Häuser Haus", known, page("other", "Haus")).split() == ["known", "other"]
 
 
 def test_joined_words_count_where_they_follow_one_another():
@@ -435,3 +446,19 @@ def test_a_long_query_keeps_the_first_words_that_the_index_has(
 
     assert existing_search_terms(terms, counted) == [terms[n] for n in found]
     assert calls == [MOST] * counts
+
+
+def test_a_word_as_it_is_written_comes_before_its_other_forms():
+    accented, plain = page("accented", "ein café im Ort"), page("plain", "ein cafe im Ort")
+
+    assert ranked("café", plain, accented) == "accented plain"
+    assert ranked("cafe", accented, plain) == "plain accented"
+
+
+def test_scores_fall_from_pages_with_enough_words_to_those_with_few():
+    terms = parsed_search_query("red oil lamp").terms
+    pages = [page("all", "word " * 900 + "red oil lamp"), page("one", "red", title="Red")]
+    found = rank_searched_pages(terms, [1.0] * 3, pages)
+
+    assert [one.page.key for one in found] == ["all", "one"]
+    assert found[0].score >= found[1].score

@@ -9,11 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
+import apsw
+
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
+from smartcrawl.index.analysis.stems import chunk_words
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.choice import embedded_index
-from smartcrawl.index.embedded.postgres import searched_words
+from smartcrawl.index.embedded.postgres import words_vector
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.documents import Chunk, Document, Link, Section
 from smartcrawl.model.pages import Page, Traffic, Visit
@@ -397,20 +400,34 @@ class Desk:
 
 
 def index_is_sound(connection: Connection) -> bool:
-    """Whether the words of the index are those of its chunks; raises when they are not."""
+    """Whether the words of the index are those of its chunks."""
+    rows = connection.execute(
+        "SELECT no, title, headings, text, pictures, language FROM chunk ORDER BY no"
+    ).fetchall()
     if connection.dialect == "postgres":
-        right = """
-            SELECT words = setweight(to_tsvector('stems', ?), 'A')
-                           || setweight(to_tsvector('stems', ?), 'B') || to_tsvector('stems', ?)
-              FROM chunk WHERE no = ?
-        """
-        chunks = connection.execute("SELECT title, headings, text, no FROM chunk").fetchall()
-        found = [(*map(searched_words, row[:3]), row[3]) for row in chunks]
-        return all(connection.execute(right, row).get for row in found)
+        right = "SELECT words = ?::tsvector FROM chunk WHERE no = ?"
+        return all(connection.execute(right, (words_vector(*row[1:]), row[0])).get for row in rows)
     connection.execute(
         "INSERT INTO chunk_words (chunk_words, rank) VALUES ('integrity-check', 1)"
     ).fetchall()
-    return True
+    anew = apsw.Connection(":memory:")
+    anew.execute(
+        "CREATE VIRTUAL TABLE chunk_words USING fts5 (title, headings, text, pictures,"
+        " content = '', contentless_delete = 1, tokenize = 'ascii')"
+    )
+    anew.executemany(
+        "INSERT INTO chunk_words (rowid, title, headings, text, pictures) VALUES (?, ?, ?, ?, ?)",
+        [(row[0], *chunk_words(*row[1:])) for row in rows],
+    )
+    held = []
+    for one in (connection, anew):
+        one.execute(
+            "CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_places"
+            " USING fts5vocab (main, chunk_words, instance)"
+        )
+        held.append(one.execute("SELECT term, doc, col, offset FROM temp.word_places").fetchall())
+        one.execute("DROP TABLE temp.word_places")
+    return held[0] == held[1]
 
 
 def chunk(text: str, *headings: str) -> Chunk:

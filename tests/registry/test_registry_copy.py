@@ -15,12 +15,12 @@ from tests.registry.build import LONG, Desk
 #: have, files of libraries, orders that wait for their time, and notes on past runs.
 LEFT_OUT = frozenset(
     {
-        "choice", "chunk", "chunk_words", "embedder", "vector", "remote_chunk", "dead_letter",
-        "store", "snapshot", "unreadable", "vector_store", "store_file", "left_upload",
-        "domain_store", "embed_failure", "library_item", "library_move", "library_address",
-        "library_drive", "library_drive_item", "library_metadata", "api_key", "reply", "job",
-        "job_run", "library_job", "process", "due_run", "rebuild", "run_host", "host_now",
-        "collapse", "change", "event", "login",
+        "choice", "chunk", "chunk_language", "chunk_words", "embedder", "vector", "remote_chunk",
+        "dead_letter", "store", "snapshot", "unreadable", "vector_store", "store_file",
+        "left_upload", "domain_store", "embed_failure", "library_item", "library_move",
+        "library_address", "library_drive", "library_drive_item", "library_metadata", "api_key",
+        "reply", "job", "job_run", "library_job", "process", "due_run", "rebuild", "run_host",
+        "host_now", "collapse", "change", "event", "login",
     }
 )  # fmt: skip
 _NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'chunk_words_%'"

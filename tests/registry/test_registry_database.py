@@ -20,6 +20,7 @@ import apsw
 import pytest
 
 from smartcrawl.index.choice import EMBEDDED
+from smartcrawl.index.embedded.reanalysis import analyze_stored_texts
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.index.writing import EmbeddedIndexing
 from smartcrawl.model.batches import Batch
@@ -188,7 +189,7 @@ def test_an_older_layout_is_refused_with_what_to_do_and_stays_byte_for_byte(
         database.reports,
         database.look,
         lambda: is_registry_sound(file),
-        lambda: salvage_registry(file, NOW),
+        lambda: salvage_registry(file, NOW, analyze_stored_texts),
         lambda: state_of_registry(file),
     ):
         with pytest.raises(RegistryVersionError) as caught:

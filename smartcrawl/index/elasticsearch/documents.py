@@ -1,8 +1,9 @@
 """Documents of pages, with chunks and images inside; the fields and template of their index.
 
-There is a text analyzer for each language, without a list of stop words. They stay, because people
-search for them ("the who", "to be"); the embedded index has them, too. Accents are folded last,
-because stemmers need them.
+Searches use the words that are made here, as the embedded index has them; they are not stored.
+For queries of others there is a text analyzer for each language, without a list of stop words.
+They stay, because people search for them ("the who", "to be"). Accents are folded last, because
+stemmers need them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Final
 
+from smartcrawl.index.analysis.stems import chunk_words
 from smartcrawl.model.documents import Chunk, EmbedderKey
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import url_item_id
@@ -119,9 +121,12 @@ def _declared(name: str) -> dict[str, Any]:
 
 
 #: Version of the fields. It rises with each change that an older index cannot take.
-MAPPING_VERSION: Final = 2
+MAPPING_VERSION: Final = 3
+FORMER_VERSION: Final = 2  #: has no words that are made here; searches use its texts
 #: Fields of a chunk that are searched, with their weights, as in the embedded index.
 WEIGHTS: Final[Mapping[str, int]] = {"title": 8, "headings": 4, "text": 1, "pictures": 1}
+#: Fields of the words of a chunk, which are made here, in the order of ``WEIGHTS``.
+WORDS: Final[tuple[str, ...]] = tuple(f"{name}Words" for name in WEIGHTS)
 _NESTED_LIMIT: Final = 50_000  #: chunks and images of one page; Elasticsearch's own is 10,000
 _LONGEST: Final = 8_191  #: characters of a keyword; a longer one is stored, but not found
 _PRIORITY: Final = 500  #: priority among templates that match the same names
@@ -152,6 +157,7 @@ def index_mappings(embedder: EmbedderKey | None = None) -> dict[str, Any]:
     return {
         "dynamic": "false",
         "_meta": meta,
+        "_source": {"excludes": [f"chunks.{name}" for name in WORDS]},
         "properties": {
             "key": keyword,  # the same as _id, which cannot be sorted by
             "id": keyword,  # id of the registry
@@ -199,7 +205,8 @@ def _chunk() -> dict[str, Any]:
         for ending in SUFFIXES
         for name in WEIGHTS
     }
-    return {"position": {"type": "integer"}, **fields}
+    words = {name: {"type": "text", "analyzer": "whitespace"} for name in WORDS}
+    return {"position": {"type": "integer"}, **fields, **words}
 
 
 def _vector(dimension: int) -> dict[str, Any]:
@@ -360,6 +367,11 @@ class PageDocument:
         """
         ending = analyzer_suffix(self.language)
         some = self.chunks or (Chunk((), ""),)
+
+        def words_of_chunk(chunk: Chunk) -> Iterator[tuple[str, str]]:
+            texts = (self.title, chunk.path, chunk.text, chunk.pictures)
+            return zip(WORDS, chunk_words(*texts, self.language), strict=True)
+
         digests = [chunk.digest(self.title) for chunk in some]
         chunks = [
             {
@@ -373,6 +385,7 @@ class PageDocument:
                 f"text{ending}": chunk.text,
             }
             | ({f"pictures{ending}": chunk.pictures} if chunk.pictures else {})
+            | {name: words for name, words in words_of_chunk(chunk) if words}
             | self._vector(digest)
             for position, (chunk, digest) in enumerate(zip(some, digests, strict=True))
         ]

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from smartcrawl.index.elasticsearch import library
 from smartcrawl.index.elasticsearch.documents import (
+    FORMER_VERSION,
     LIVING,
     MAPPING_VERSION,
     index_mappings,
@@ -82,13 +83,16 @@ class Index(NamedTuple):
     embedder: EmbedderKey | None = None  #: whose vectors it has; None: it has no field for them
     #: Id of the registry that made it; None: another program did, or a former version of this one.
     registry: str | None = None
+    former: bool = False  #: made by a former version; it is searched until it is written anew
 
     @classmethod
     def of(cls, name: str, about: Mapping[str, Any]) -> Self:
         """Read an index from the server's answer about it."""
         mappings = about["mappings"]
-        registry = mappings.get("_meta", {}).get(_REGISTRY)
-        return cls(name, about["settings"]["index"]["uuid"], mapped_embedder(mappings), registry)
+        meta = mappings.get("_meta", {})
+        uuid = about["settings"]["index"]["uuid"]
+        is_former = meta.get("version") == FORMER_VERSION
+        return cls(name, uuid, mapped_embedder(mappings), meta.get(_REGISTRY), is_former)
 
 
 def connect_elasticsearch(target: ElasticsearchTarget, timeout: float) -> library.Elasticsearch:
@@ -196,9 +200,10 @@ class Indices:
             return None
         ((name, about),) = found.items()
         shown = about["aliases"].get(self._names.search, {})
-        if shown.get("filter") != LIVING or _wrong(about):
+        index = Index.of(name, about)
+        if shown.get("filter") != LIVING or (_wrong(about) and not index.former):
             return None
-        return Index.of(name, about)
+        return index
 
     def exist(self) -> list[Index]:
         """Return all indices with a name of our own form, of any registry, by their number."""

@@ -84,6 +84,7 @@ class Opened(NamedTuple):
     #: Name for scans and searches, where an alias lacks; None: there is no index.
     name: str | None = ""
     wrong: str | None = None  #: why it is not the one that the registry knows (LOOKED)
+    former: bool = False  #: made by a former version: only searches use it
 
 
 class ElasticsearchSink:
@@ -313,7 +314,9 @@ class ElasticsearchSink:
         """
         return find_index_hits(
             query,
-            partial(ElasticsearchFinder, self._search, readable=readable),
+            partial(
+                ElasticsearchFinder, self._search, readable=readable, former=self._opened.former
+            ),
             sources=sources,
             limit=limit,
             offset=offset,
@@ -492,7 +495,7 @@ def _searched(
         return None
     if index is None or index.uuid != memory.index:
         return None
-    return Opened(memory.identity, index.embedder)
+    return Opened(memory.identity, index.embedder, former=index.former)
 
 
 def _anew(

@@ -7,6 +7,7 @@ from functools import partial
 
 from smartcrawl.index.embedded import postgres, sqlite
 from smartcrawl.index.embedded.finding import IndexTables
+from smartcrawl.index.embedded.reanalysis import stored_words_until
 from smartcrawl.index.ranking import QueryMeaning
 from smartcrawl.index.searching import Answer, find_index_hits
 from smartcrawl.registry.connection import Connection
@@ -38,10 +39,12 @@ def search_embedded_index(
     ``meaning`` finds the vector of a query, where meaning counts, too. ``readable``: the sources
     of which anything counts; None: all.
     """
-    matching = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
+    until = stored_words_until(connection)
+    matching = postgres.TsVector() if connection.dialect == "postgres" else sqlite.Fts5(until)
+    is_former = until is not None
     hits, meant = find_index_hits(
         query,
-        partial(IndexTables, connection, matching, readable=readable),
+        partial(IndexTables, connection, matching, readable=readable, former=is_former),
         sources=sources,
         limit=limit,
         offset=offset,

@@ -10,6 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from smartcrawl.index.analysis.marking import Marks
+from smartcrawl.index.analysis.stems import (
+    Keys,
+    asked_keys_of_languages,
+    index_keys,
+    index_words,
+)
 from smartcrawl.index.embedded.vectors import index_halfvec_text
 from smartcrawl.index.queries import (
     Query,
@@ -26,14 +33,15 @@ from smartcrawl.index.ranking import (
     Ranked,
     RankedPart,
     VectorQuery,
+    parts_to_show,
     rate_far_parts,
 )
 from smartcrawl.index.searching import (
     FoundPage,
     Hit,
     HitChunk,
-    Marks,
     Proposed,
+    QueryMarker,
     embedded_document_id,
     is_lost_hit,
     proposing_search_terms,
@@ -44,7 +52,6 @@ from smartcrawl.model.urls import shown_title
 from smartcrawl.registry.chunks import vector_table
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.visibility import Readable
-from smartcrawl.rules.vectors import fuse
 
 NO_CONDITION: Final = "1 = 1"
 _IN_SOURCES = "c.source {negation} IN (SELECT no FROM source WHERE name IN carray(:{name}))"
@@ -82,34 +89,29 @@ class IndexLanguage(Protocol):
         ``within``: further conditions on the chunks, after AND.
         """
 
-    def value(self, text: str) -> str:
-        """Return the value that matches a word, or words that stay together."""
+    def value(self, asked: Sequence[Keys]) -> str:
+        """Return the value that matches a word, or words that stay together, by any of its keys."""
 
     def texts(
-        self, connection: Connection, words: Sequence[str], within: str, values: Mapping[str, Any]
-    ) -> list[str]:
-        """Return the texts of some chunks that have any of some words, with their headings.
+        self, connection: Connection, keys: Sequence[str], within: str, values: Mapping[str, Any]
+    ) -> list[tuple[str, str]]:
+        """Return texts of chunks that have any of some keys, with headings and language.
 
         ``within``: further conditions on the chunks, after AND, with their values.
         """
 
-    def shown(
-        self,
-        connection: Connection,
-        terms: Sequence[Term],
-        chunks: Sequence[int],
-        marks: tuple[str, str],
-    ) -> Mapping[int, tuple[str, str]]:
-        """Return headings and a snippet of some chunks, with marks around the words found."""
-
 
 def search_conditions(
-    query: Query, language: IndexLanguage, sources: Sequence[str], readable: Readable = None
+    query: Query,
+    language: IndexLanguage,
+    sources: Sequence[str],
+    value: Callable[[str], str],
+    readable: Readable = None,
 ) -> tuple[str, dict[str, Any]]:
     """Return the conditions that contents ``c`` and ``p.content`` must meet, and their values.
 
     Without any they are ``NO_CONDITION``. ``sources`` empty means all, and so does ``readable``
-    None: those that the caller may read.
+    None: those that the caller may read. ``value`` returns what matches a text.
     """
     conditions: list[str] = []
     values: dict[str, Any] = {}
@@ -131,7 +133,7 @@ def search_conditions(
     for negation, texts in (("", query.required), ("NOT", query.excluded)):
         for place, text in enumerate(texts):
             name = f"{negation.lower() or 'with'}_{fts5_value_letters(place)}"
-            values[name] = language.value(text)
+            values[name] = value(text)
             match = language.match(name)
             conditions.append(_HAVING.format(negation=negation, match=match))
     return " AND ".join(conditions) or NO_CONDITION, values
@@ -343,17 +345,7 @@ def parts_of_hits(
     if near is not None:
         contents = [one.page.key for one in best]
         nearest = nearest_chunks(connection, near, contents, MOST_SHOWN)
-    return [_parts_of_hit(one, nearest.get(one.page.key, ())) for one in best]
-
-
-def _parts_of_hit(one: Ranked, nearest: Sequence[RankedPart]) -> list[RankedPart]:
-    if one.part is None:
-        return []
-    by_words = [one.part, *one.others] if one.found else []
-    known = {part.key: part for part in (one.part, *one.others, *nearest)}
-    lists = [[part.key for part in by_words], [part.key for part in nearest]]
-    keys = dict.fromkeys([one.part.key, *(key for key, _ in fuse(lists))])
-    return [known[key] for key in keys][:MOST_SHOWN]
+    return [parts_to_show(one, nearest.get(one.page.key, ())) for one in best]
 
 
 _MOST_FAR: Final = 20  #: chunks of one page beyond those that are always looked at
@@ -385,20 +377,20 @@ def with_far_parts(
     language: IndexLanguage,
     ranked: Sequence[Ranked],
     words: tuple[Sequence[Term], Sequence[float]],
+    *,
     counts: Counts,
+    value: Callable[[str], str],
 ) -> list[Ranked]:
     """Return rated pages whose best chunks may be far down; scores and order stay.
 
     ``words``: those of the query that some page has, with their weights. ``counts`` returns the
-    number of chunks that have each word.
+    number of chunks that have each word, ``value`` what matches a text.
     """
     terms, weights = words
     contents = [one.page.key for one in ranked if one.found and len(one.page.parts) == MOST_PARTS]
     if not contents or not terms:
         return list(ranked)
-    asked = {
-        place: language.value(terms[place].text) for place in proposing_search_terms(counts(terms))
-    }
+    asked = {place: value(terms[place].text) for place in proposing_search_terms(counts(terms))}
     found = _places_of_chunks(connection, language, asked, contents)
     chosen = [no for chunks in found.values() for no in _best_chunks(chunks, weights)]
     far = _parts(connection.execute(_SOME, {"chunks": Many(sorted(chosen))}).fetchall())
@@ -450,12 +442,10 @@ def _parts(rows: Sequence[Sequence[Any]]) -> _Parts:
     return found
 
 
-_SNIPPET: Final = 32  #: words
-
 #: Contents by a term, with the number of their chunks that have it.
 _PER = """
 SELECT {place} AS place, {bit} AS bit, k.content AS content, count(*) AS often,
-       :title_{name} AS title
+       :title_{name} AS title, :name_{name} AS name
   FROM {match} {within} GROUP BY k.content
 """
 _CHUNK_COUNT = "SELECT {place}, ({count})"
@@ -472,7 +462,8 @@ term AS (
 proposed AS (
     SELECT p.content, sum(p.bit) AS bits,
            sum(t.weight * (p.often / (p.often + 1.0 + c.text_length / 6000.0)
-               + CASE WHEN lower(c.title) LIKE p.title THEN 1 ELSE 0 END)) AS score
+               + CASE WHEN lower(c.title) LIKE p.title OR c.title LIKE p.name
+                      THEN 1 ELSE 0 END)) AS score
       FROM per p JOIN term t ON t.place = p.place JOIN content c ON c.no = p.content
      WHERE {conditions}
      GROUP BY p.content
@@ -494,7 +485,10 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
  ORDER BY length(r.url), r.url
 """
 #: Texts of chunks ``k``.
-TEXTS: Final = "SELECT k.title, k.headings, k.text, k.pictures FROM {match} {within} LIMIT 60"
+TEXTS: Final = """
+SELECT k.title, k.headings, k.text, k.pictures, k.language FROM {match} {within} LIMIT 60
+"""
+_LANGUAGES = "SELECT language FROM chunk_language"
 
 
 _Rows = list[list[Any]]
@@ -510,8 +504,12 @@ class IndexTables:
         sources: Sequence[str],
         *,
         readable: Readable = None,
+        former: bool = False,
     ) -> None:
-        """``sources`` empty means all; of sources that are not ``readable`` nothing counts."""
+        """``sources`` empty means all; of sources that are not ``readable`` nothing counts.
+
+        ``former``: some chunks still have the words of a former version.
+        """
         self._connection = connection
         self._language = language
         self._sources = list(sources)
@@ -520,6 +518,14 @@ class IndexTables:
         if readable is not None:
             self._within, self._values = _CHUNK_IS_READABLE, {"readable": Many(list(readable))}
         self._records: defaultdict[int, _Rows] = defaultdict(list)
+        found = connection.execute(_LANGUAGES).fetchall()
+        self._languages = sorted(code for (code,) in found) or [""]
+        self._former = former
+
+    def _value(self, text: str) -> str:
+        """Return what matches a word, or words that stay together."""
+        keys = asked_keys_of_languages(text, self._languages)
+        return self._language.value(keys + former_keys(text) if self._former else keys)
 
     def bounded(self, query: Query) -> Query:
         """Return a query as it is: its words are few enough."""
@@ -532,15 +538,17 @@ class IndexTables:
         values: dict[str, Any] = {"pool": pool}
         for place in proposing_search_terms(counts):
             name, term = fts5_value_letters(place), query.terms[place]
-            values[f"word_{name}"] = self._language.value(term.text)
-            values[f"title_{name}"] = f"%{term.stems[0]}%"
+            values[f"word_{name}"] = self._value(term.text)
+            beginning = term.beginning
+            values[f"title_{name}"] = f"%{beginning}%"
+            values[f"name_{name}"] = f"%{beginning.capitalize()}%"
             match = self._language.match(f"word_{name}")
             per.append(
                 _PER.format(
                     place=place, bit=1 << place, name=name, match=match, within=self._within
                 )
             )
-        conditions, more = search_conditions(query, self._language, self._sources, self._readable)
+        conditions, more = self._conditions(query)
         statement = _PROPOSED.format(
             per=" UNION ALL ".join(per),
             conditions=conditions,
@@ -549,6 +557,9 @@ class IndexTables:
         rows = self._connection.execute(statement, values | more).fetchall()
         return _read(rows, counts)
 
+    def _conditions(self, query: Query) -> tuple[str, dict[str, Any]]:
+        return search_conditions(query, self._language, self._sources, self._value, self._readable)
+
     def counted(self, terms: Sequence[Term]) -> list[int]:
         """Return how many chunks have each word."""
         names = [f"word_{fts5_value_letters(place)}" for place in range(len(terms))]
@@ -556,23 +567,26 @@ class IndexTables:
             _CHUNK_COUNT.format(place=place, count=self._language.count(name, self._within))
             for place, name in enumerate(names)
         ]
-        values = [self._language.value(term.text) for term in terms]
+        values = [self._value(term.text) for term in terms]
         words = dict(zip(names, values, strict=True))
         values_of_all = words | self._values
         rows = self._connection.execute(" UNION ALL ".join(counts), values_of_all).fetchall()
         return [count for _, count in sorted(rows)]
 
-    def texts(self, forms: Sequence[str]) -> Sequence[str]:
-        """Return texts of the index that have some of these words."""
+    def texts(self, forms: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Return texts of the index that have some of these words, with their languages."""
         within, values = self._within, dict(self._values)
         if self._sources:
             within += _CHUNK_IN_SOURCES
             values["wanted"] = Many(self._sources)
-        return self._language.texts(self._connection, forms, within, values)
+        words = " ".join(forms)
+        keys = {key for language in self._languages for key in index_keys(words, language)}
+        keys |= {key for some in former_keys(words) for key in some} if self._former else set()
+        return self._language.texts(self._connection, sorted(keys), within, values)
 
     def nearest_pages(self, query: Query, near: VectorQuery, pool: int) -> list[NearPage]:
         """Return contents that are near to a query in meaning, and all that they must have."""
-        conditions, values = search_conditions(query, self._language, self._sources, self._readable)
+        conditions, values = self._conditions(query)
         return nearest_pages(
             self._connection, near, conditions=conditions, values=values, pool=pool
         )
@@ -593,7 +607,7 @@ class IndexTables:
         parts = first_parts(self._connection, contents)
         return {
             content: ProposedPage(content, rows[0][0], rows[0][2], parts.get(content, []),
-                 frozenset(places[place] for place in found.found.get(content, ())))
+                 frozenset(places[place] for place in found.found.get(content, ())), rows[0][3])
             for content, rows in self._records.items()
         }  # fmt: skip
 
@@ -601,7 +615,9 @@ class IndexTables:
         self, ranked: list[Ranked], words: tuple[Sequence[Term], Sequence[float]]
     ) -> list[Ranked]:
         """Return rated pages with their best chunks, which may be far down."""
-        return with_far_parts(self._connection, self._language, ranked, words, self.counted)
+        return with_far_parts(
+            self._connection, self._language, ranked, words, counts=self.counted, value=self._value
+        )
 
     def records(self, key: int) -> list[tuple[bytes, list[Any]]]:
         """Return the record of a content in every source, each with the id of its address."""
@@ -618,9 +634,10 @@ class IndexTables:
         if not best:
             return []
         parts = parts_of_hits(self._connection, [one for one, _ in best], near)
-        chunks = [part.key for some in parts for part in some]
-        shown = self._language.shown(self._connection, terms, chunks, marks)
-        return [_hit(one, rows, some, shown) for (one, rows), some in zip(best, parts, strict=True)]
+        marker = QueryMarker(terms, marks)
+        return [
+            _hit(one, rows, some, marker) for (one, rows), some in zip(best, parts, strict=True)
+        ]
 
 
 def _read(rows: Sequence[tuple[int, int, float]], counts: Sequence[int]) -> Proposed:
@@ -637,16 +654,11 @@ def _read(rows: Sequence[tuple[int, int, float]], counts: Sequence[int]) -> Prop
     return Proposed(contents, pages, total)
 
 
-def _hit(
-    one: Ranked, rows: _Rows, parts: Sequence[RankedPart], shown: Mapping[int, tuple[str, str]]
-) -> Hit:
+def _hit(one: Ranked, rows: _Rows, parts: Sequence[RankedPart], marker: QueryMarker) -> Hit:
     """Return a hit; a part that was removed meanwhile is shown as it was found."""
     url, source, title, language, description, status, losses = rows[0][:7]
     checked, changed, no, key, published, author = rows[0][7:]
-    seen = [
-        shown.get(part.key) or (part.headings, search_snippet_beginning(part.text or part.pictures))
-        for part in parts
-    ]
+    seen = [marker.shown(part, language) for part in parts]
     headings, snippet = seen[0] if seen else ("", "")
     return Hit(
         url=url,
@@ -674,16 +686,12 @@ def _hit(
     )
 
 
-def search_snippet(text: str, pictures: str, mark: str) -> str:
-    """Return the snippet of a text, or the one of its pictures, if only that has found words.
-
-    ``mark``: what is before a found word.
-    """
-    shown = pictures if mark in pictures and mark not in text else text or pictures
-    return " ".join(shown.split())
+def former_keys(text: str) -> tuple[Keys, ...]:
+    """Return the keys by which words are among those of a former version, as far as they are."""
+    plain = index_words(text)
+    return (tuple(plain), tuple(index_keys(" ".join(plain), "en"))) if plain else ()
 
 
-def search_snippet_beginning(text: str) -> str:
-    """Return the beginning of a text, as a snippet without words that were found."""
-    shown = text.split(maxsplit=_SNIPPET)
-    return " ".join(shown[:_SNIPPET]) + (" …" if len(shown) > _SNIPPET else "")
+def read_text_rows(rows: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """Return the texts of ``TEXTS`` with their languages."""
+    return [("\n".join(row[:4]), row[4]) for row in rows]

@@ -1,4 +1,7 @@
-"""The embedded index: FTS5 over chunks, in the registry's file and transaction (ADR 1)."""
+"""The embedded index: FTS5 over chunks, in the registry's file and transaction (ADR 1).
+
+FTS5 gets the words as they are made here, and splits them at spaces alone.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.index.embedded.finding import TEXTS, search_snippet, search_snippet_beginning
-from smartcrawl.index.queries import Term
-from smartcrawl.index.searching import Marks
+from smartcrawl.index.analysis.stems import Keys, chunk_words
+from smartcrawl.index.embedded.finding import TEXTS, read_text_rows
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.index_protocols import IndexedText
 
 
 class ChunkColumns(NamedTuple):
@@ -41,15 +44,15 @@ class IndexBuffer:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._removed: set[int] = set()
-        self._added: dict[int, tuple[str, list[Chunk]]] = {}
+        self._added: dict[int, IndexedText] = {}
 
-    def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
+    def prepare(self, texts: Sequence[IndexedText]) -> Sequence[int]:
         """Write nothing: only one process at a time writes to this database anyway."""
         return ()
 
-    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
+    def put(self, content: int, title: str, chunks: Sequence[Chunk], language: str) -> None:
         """Add the chunks of a content row that has none."""
-        self._added[content] = (title, searchable_chunks(chunks))
+        self._added[content] = IndexedText(title, searchable_chunks(chunks), language)
 
     def remove(self, content: int) -> None:
         """Remove the chunks of a content row; later additions stay."""
@@ -62,43 +65,44 @@ class IndexBuffer:
     def renamed(self, former: Mapping[int, tuple[str, bytes]]) -> None:
         """Do nothing: ids are those of the records."""
 
-    def taken(self) -> tuple[set[int], dict[int, tuple[str, list[Chunk]]]]:
+    def taken(self) -> tuple[set[int], dict[int, IndexedText]]:
         """Return the removals and additions since the last call, by content."""
         removed, self._removed = self._removed, set()
         added, self._added = self._added, {}
         return removed, added
 
+    def note_languages(self, texts: Iterable[IndexedText]) -> None:
+        """Note the languages of texts that are written, in which a search has to ask.
 
-_PLAIN = "SELECT no, headings, text, pictures FROM chunk WHERE no IN carray(:chunks)"
+        Only a new one is written, so that no worker waits for another.
+        """
+        if found := {text.language for text in texts}:
+            known = {code for (code,) in self._connection.execute(_LANGUAGES).fetchall()}
+            new = [(language,) for language in sorted(found - known)]
+            self._connection.executemany(_LANGUAGE, new)
+
+
+_LANGUAGES = "SELECT language FROM chunk_language"
+_LANGUAGE = "INSERT INTO chunk_language (language) VALUES (?) ON CONFLICT (language) DO NOTHING"
 _NEXT = "SELECT coalesce(max(no), 0) + 1 FROM chunk"
 _PUT = """
-INSERT INTO chunk (no, content, position, title, headings, text, pictures,
+INSERT INTO chunk (no, content, position, title, headings, text, pictures, language,
                    level, types, repeated, hash)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_WORDS = """
 INSERT INTO chunk_words (rowid, title, headings, text, pictures) VALUES (?, ?, ?, ?, ?)
 """
 _HELD = """
-SELECT no, content, position, title, headings, text, pictures, level, types, repeated, hash
+SELECT no, content, position, title, headings, text, pictures, language,
+       level, types, repeated, hash
   FROM chunk WHERE content IN carray(?)
 """
 _COLUMNS = "UPDATE chunk SET level = ?, types = ?, repeated = ?, hash = ? WHERE no = ?"
 _MOVE = "UPDATE chunk SET content = ?, position = ? WHERE no = ?"
-_REMOVE_WORDS = """
-INSERT INTO chunk_words (chunk_words, rowid, title, headings, text, pictures)
-SELECT 'delete', no, title, headings, text, pictures FROM chunk WHERE no IN carray(?)
-"""
+_REMOVE_WORDS = "DELETE FROM chunk_words WHERE rowid IN carray(?)"
 _REMOVE = "DELETE FROM chunk WHERE no IN carray(?)"
-_SNIPPETS = """
-SELECT rowid, highlight(chunk_words, 1, :open, :close),
-       snippet(chunk_words, 2, :open, :close, ' … ', 32),
-       snippet(chunk_words, 3, :open, :close, ' … ', 32)
-  FROM chunk_words WHERE chunk_words MATCH :query AND rowid IN carray(:chunks)
-"""
-_QUOTE = '"'
-
-_Row = tuple[str, str, str, str]  #: title, headings, text, pictures
+_Row = tuple[str, str, str, str, str]  #: title, headings, text, pictures, language
 _Places = dict[tuple[int, int], ChunkColumns]  #: by (content.no, position), of equal rows
 
 
@@ -118,16 +122,18 @@ class EmbeddedIndex(IndexBuffer):
         """
         removed, added = self.taken()
         wanted: defaultdict[_Row, _Places] = defaultdict(dict)
-        for content, (title, chunks) in added.items():
+        self.note_languages(added.values())
+        for content, (title, chunks, language) in added.items():
             for position, chunk in enumerate(chunks):
-                row = (title, chunk.path, chunk.text, chunk.pictures)
+                row = (title, chunk.path, chunk.text, chunk.pictures, language)
                 wanted[row][content, position] = embedded_index_chunk_columns(title, chunk)
         dropped = self._keep(removed, wanted) if removed else array("q")
         rows = self._numbered(wanted)
         self._connection.executemany(_PUT, rows)
         if dropped:
             self._connection.execute(_REMOVE_WORDS, (Many(dropped),))
-        self._connection.executemany(_PUT_WORDS, [(row[0], *row[3:7]) for row in rows])
+        words = [(row[0], *chunk_words(*row[3:8])) for row in rows]
+        self._connection.executemany(_PUT_WORDS, words)
         if dropped:
             self._connection.execute(_REMOVE, (Many(dropped),))
 
@@ -138,8 +144,8 @@ class EmbeddedIndex(IndexBuffer):
         dropped: list[int] = []
         held: Any = self._connection.execute(_HELD, (Many(sorted(contents)),))
         for no, content, position, *rest in held:
-            row: _Row = (rest[0], rest[1], rest[2], rest[3])
-            columns, here = rest[4:], (content, position)
+            row: _Row = (rest[0], rest[1], rest[2], rest[3], rest[4])
+            columns, here = rest[5:], (content, position)
             places = wanted.get(row)
             if not places:
                 dropped.append(no)
@@ -166,55 +172,40 @@ class EmbeddedIndex(IndexBuffer):
         return [(number + n, *place, *row, *more) for n, (place, row, more) in enumerate(rows)]
 
 
-class _Fts5:
+class Fts5:
     """Matching of words in FTS5 (``finding.IndexLanguage``)."""
+
+    def __init__(self, until: int | None) -> None:
+        """``until``: the last chunk that has new words; None: all have."""
+        self._until = until
 
     def match(self, name: str) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
-        return f"chunk_words w JOIN chunk k ON k.no = w.rowid WHERE chunk_words MATCH :{name}"
+        if self._until is None:
+            return f"chunk_words w JOIN chunk k ON k.no = w.rowid WHERE chunk_words MATCH :{name}"
+        return f"{self._former(name)} JOIN chunk k ON k.no = w.no WHERE 1 = 1"
+
+    def _former(self, name: str) -> str:
+        """Return the numbers ``w.no`` of chunks that match, also those that wait for new words."""
+        return f"""(
+            SELECT rowid AS no FROM chunk_words WHERE chunk_words MATCH :{name} UNION ALL
+            SELECT rowid FROM chunk_words_former
+             WHERE chunk_words_former MATCH :{name} AND rowid > {self._until}) w"""
 
     def count(self, name: str, within: str = "") -> str:
         """Return the query for the number of chunks that match a value."""
-        if within:
+        if within or self._until is not None:
             return f"SELECT count(*) FROM {self.match(name)} {within}"
         return f"SELECT count(*) FROM chunk_words WHERE chunk_words MATCH :{name}"
 
-    def value(self, text: str) -> str:
-        """Return the expression that matches a word, or words that stay together."""
-        return f'"{text.replace(_QUOTE, " ")}"'
+    def value(self, asked: Sequence[Keys]) -> str:
+        """Return the expression that matches a word by any of its keys."""
+        return " OR ".join(f'"{" ".join(keys)}"' for keys in asked)
 
     def texts(
-        self, connection: Connection, words: Sequence[str], within: str, values: Mapping[str, Any]
-    ) -> list[str]:
-        """Return the texts of some chunks that have any of some words, with their headings."""
+        self, connection: Connection, keys: Sequence[str], within: str, values: Mapping[str, Any]
+    ) -> list[tuple[str, str]]:
+        """Return texts of chunks that have any of some keys, with headings and language."""
         statement = TEXTS.format(match=self.match("words"), within=within)
-        rows = connection.execute(statement, {"words": self._any_of(words), **values}).fetchall()
-        return ["\n".join(row) for row in rows]
-
-    def _any_of(self, words: Sequence[str]) -> str:
-        return " OR ".join(map(self.value, words))
-
-    def shown(
-        self, connection: Connection, terms: Sequence[Term], chunks: Sequence[int], marks: Marks
-    ) -> Mapping[int, tuple[str, str]]:
-        """Return headings and a snippet of some chunks, with marks around the words found."""
-        names = {
-            "query": self._any_of([term.text for term in terms]),
-            "chunks": Many(list(chunks)),
-            "open": marks[0],
-            "close": marks[1],
-        }
-        rows = connection.execute(_SNIPPETS, names).fetchall()
-        found = {
-            chunk: (headings, search_snippet(text, pictures, marks[0]))
-            for chunk, headings, text, pictures in rows
-        }
-        plain = {"chunks": Many([chunk for chunk in chunks if chunk not in found])}
-        rows = connection.execute(_PLAIN, plain).fetchall()
-        return found | {
-            no: (headings, search_snippet_beginning(text or pictures))
-            for no, headings, text, pictures in rows
-        }
-
-
-FTS5: Final = _Fts5()
+        value = self.value([(key,) for key in keys])
+        return read_text_rows(connection.execute(statement, {"words": value, **values}).fetchall())

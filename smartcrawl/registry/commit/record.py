@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from smartcrawl.model.documents import Chunk
 from smartcrawl.model.pages import (
     BROUGHT,
     EMPTIED_AT,
@@ -18,7 +17,7 @@ from smartcrawl.model.pages import (
 from smartcrawl.model.urls import Trackers, is_signed_url
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.index_protocols import Sink
+from smartcrawl.registry.index_protocols import IndexedText, Sink
 from smartcrawl.registry.pack import links_for_database, pack_stored_document
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.files import FAULTS_OF_BYTES
@@ -131,10 +130,12 @@ def prepare_content_rows(
     held: Any = connection.execute(_HASHES, (source, Many(list(fresh)))).fetchall()
     for (known,) in held:
         del fresh[bytes(known)]
-    texts: dict[int, tuple[str, Sequence[Chunk]]] = {}
+    texts: dict[int, IndexedText] = {}
     for visit in fresh.values():
-        assert visit.parsed.document is not None, "INDEX needs a document"
-        texts.setdefault(visit.page.no, (visit.parsed.document.title, visit.parsed.chunks))
+        document = visit.parsed.document
+        assert document is not None, "INDEX needs a document"
+        text = IndexedText(document.title, visit.parsed.chunks, document.language)
+        texts.setdefault(visit.page.no, text)
     return dict(zip(texts, sink.prepare(list(texts.values())), strict=False)) if texts else {}
 
 
@@ -171,7 +172,7 @@ def hold_content_row(
         connection.execute(_REPLACE, (*row, number, page.no))
         if connection.changes():
             sink.remove(number)
-            sink.put(number, document.title, parsed.chunks)
+            sink.put(number, document.title, parsed.chunks, document.language)
             return Holding(number, same=False, alone=True)
     number = prepared.get(page.no)
     if number is not None:
@@ -181,7 +182,7 @@ def hold_content_row(
             return Holding(number, same=False, alone=True)
     number = connection.execute(_PUT_CONTENT, row).get
     if number is not None:
-        sink.put(number, document.title, parsed.chunks)
+        sink.put(number, document.title, parsed.chunks, document.language)
         return Holding(number, same=False, alone=True)
     number = int(connection.execute(_NO, row[:2]).get)
     same = number == page.record.content  # again: forced, or by another extraction
@@ -190,7 +191,7 @@ def hold_content_row(
     elif connection.execute(_HELD_BY, (number,)).get:
         return Holding(number, same=False, alone=False)  # a clone needs no index entry
     connection.execute(_AGAIN, (*row[2:], number))
-    sink.put(number, document.title, parsed.chunks)
+    sink.put(number, document.title, parsed.chunks, document.language)
     return Holding(number, same=same, alone=not same)
 
 

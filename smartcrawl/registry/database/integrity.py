@@ -13,6 +13,7 @@ from typing import Any, Final
 import apsw
 from backports.zstd import ZstdError
 
+from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import RegistryDamagedError
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.migrations import migrations
@@ -24,6 +25,17 @@ REMEDY: Final = (
 )
 _MOST: Final = 20  #: problems listed at most
 _WORDS: Final = "chunk_words"  #: the FTS5 index
+#: Chunks without words, and words without chunks; chunks may wait for words of a new analysis.
+_APART: Final = """
+SELECT (SELECT count(*) FROM chunk
+         WHERE no NOT IN (SELECT id FROM chunk_words_docsize)
+           AND no <= coalesce((SELECT CAST(value AS INTEGER) FROM choice
+                                WHERE name = 'words until'), 9223372036854775807)),
+       (SELECT count(*) FROM chunk_words_docsize WHERE id NOT IN (SELECT no FROM chunk))
+"""
+_CHUNKS: Final = "SELECT title, headings, text, hash FROM chunk WHERE hash IS NOT NULL"
+_BETWEEN: Final = " > "  #: headings of a chunk
+_MOST_CUTS: Final = 10  #: places between headings that may be parts of one
 #: SQLite's type of the values in a column of a declared type.
 _TYPES: Final = {"INTEGER": "integer", "TEXT": "text", "BLOB": "blob"}
 _TABLES: Final = """
@@ -168,7 +180,7 @@ def _wrong_types(connection: apsw.Connection, table: str) -> list[str]:
 
 
 def _wrong_words(connection: apsw.Connection) -> list[str]:
-    """Return the defects of the full-text index, in itself and against its text."""
+    """Return the defects of the full-text index, in itself and against the chunks that it has."""
     if connection.readonly("main") or connection.pragma("query_only"):
         return []  # integrity_check has checked the index itself
     try:
@@ -178,7 +190,30 @@ def _wrong_words(connection: apsw.Connection) -> list[str]:
         return [f"the index of words is missing: {error}"]
     except (apsw.CorruptError, RegistryDamagedError) as error:
         return [f"the index of words does not fit its text: {error}"]
+    counts: Any = connection.execute(_APART).fetchone()
+    if any(counts):
+        return [f"the index of words does not fit its text: {counts[0]} chunks have no words in it,"
+                f" {counts[1]} of it are of no chunk"]  # fmt: skip
+    changed = sum(not _is_as_written(*row) for row in connection.execute(_CHUNKS))
+    if changed:
+        return [f"the index of words does not fit its text: {changed} chunks have another text than"
+                " they were written with"]  # fmt: skip
     return []
+
+
+def _is_as_written(title: Any, path: Any, text: Any, digest: Any) -> bool:
+    """Whether a chunk has the text of its digest; a heading may have the sign between headings."""
+    names = path.split(_BETWEEN)
+    for cuts in range(1 << min(len(names) - 1, _MOST_CUTS) if path else 1):
+        headings = names[:1] if path else []
+        for place, name in enumerate(names[1:]):
+            if cuts >> place & 1:
+                headings[-1] += f"{_BETWEEN}{name}"
+            else:
+                headings.append(name)
+        if Chunk(tuple(headings), text).digest(title) == digest:
+            return True
+    return False
 
 
 def _problems_of(path: Path) -> list[str]:

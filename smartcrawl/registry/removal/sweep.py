@@ -251,7 +251,7 @@ ON CONFLICT (no) DO UPDATE
    SET scope = 0, count = excluded.count, targets = zeroblob(0), raw = excluded.raw
 """
 _HOLDERS = "SELECT count(*) FROM record WHERE content = ?"
-_DOCUMENT = "SELECT title, document, marked FROM content WHERE no = ?"
+_DOCUMENT = "SELECT title, document, marked, language FROM content WHERE no = ?"
 _PIN = """
 INSERT INTO pin (no, source, at) SELECT no, source, ? FROM record WHERE no = ?
 ON CONFLICT DO NOTHING
@@ -494,7 +494,7 @@ class Restorer:
             connection.execute(_RESTORE_LINKS, (no, len(unpack_stored_links(links)), links))
         if alone and content is not None:
             row: Any = connection.execute(_DOCUMENT, (content,)).fetchone()
-            self._sink.put(content, row[0], self._chunked(row[1], row[2]))
+            self._sink.put(content, row[0], self._chunked(row[1], row[2]), row[3])
 
     def _note(self, no: int, was: dict[str, Any], now: int, detail: str) -> None:
         state = (_status(was), was["standing"], was["outcome"], was["http_status"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -141,6 +141,11 @@ UPDATE record SET content = NULL, entry = 0, duplicate_of = NULL, etag = NULL,
        text_hash = NULL
  WHERE no IN (SELECT no FROM bare)
 """
+#: All chunks wait for their words.
+_WORDS_WAIT: Final = """
+INSERT INTO choice (name, value) SELECT 'words until', '0' WHERE EXISTS (SELECT 1 FROM chunk)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
 _SEQUENCES: Final = f"""
 INSERT INTO sequence (name, value)
 SELECT 'number', {_AHEAD} + max((SELECT coalesce(max(number), 0) FROM state),
@@ -194,7 +199,7 @@ def mend_registry_rows(
         sources, hosts = _sources(connection), _hosts(connection)
         connection.execute(_SEQUENCES)
         delete_mark_rows(connection)
-        connection.execute("INSERT INTO chunk_words (chunk_words) VALUES ('rebuild')").fetchall()
+        connection.execute(_WORDS_WAIT)
         for table in _SETS:
             connection.execute(f"DROP TABLE {table}").fetchall()
     return MendedRows(again, sources, hosts, dropped)
@@ -378,12 +383,14 @@ def is_registry_sound(path: Path) -> bool:
         return False
 
 
-def salvage_registry(path: Path, now: int, *, dry: bool = False) -> Salvaged:
+def salvage_registry(
+    path: Path, now: int, analyze: Callable[[Connection], object], *, dry: bool = False
+) -> Salvaged:
     """Replace a damaged registry by a new file with all of its readable rows.
 
     The damaged file is kept under another name. Nothing is renamed before the new file is
-    complete, and nothing is ever overwritten. ``now``: Unix seconds. ``dry``: the new file is only
-    made, and deleted.
+    complete, and nothing is ever overwritten. ``now``: Unix seconds. ``analyze`` makes the words of
+    the index out of the chunks that wait for them. ``dry``: the new file is only made, and deleted.
 
     Raises:
         RegistryError: no row can be read, or a file cannot be written.
@@ -394,7 +401,7 @@ def salvage_registry(path: Path, now: int, *, dry: bool = False) -> Salvaged:
             private_folder(work)
             _copy_files(path, work / "damaged.db")
             _mend_header(work / "damaged.db")
-            copied, mended = _copy(work / "damaged.db", work / "new.db", path)
+            copied, mended = _copy(work / "damaged.db", work / "new.db", path, analyze)
             aside = path if dry else _swap(path, work / "new.db", now)
         except OSError as error:
             raise RegistryError(
@@ -434,7 +441,9 @@ def _mend_header(path: Path) -> None:
         file.write(header)
 
 
-def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], MendedRows]:
+def _copy(
+    damaged: Path, new: Path, path: Path, analyze: Callable[[Connection], object]
+) -> tuple[list[Copied], MendedRows]:
     """Copy every table, repair references to missing rows, and rebuild the full-text index."""
     latest = migrations("sqlite")[-1][0]
     private_file(new)
@@ -461,6 +470,7 @@ def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], MendedRow
             unknown=by_name["chunk"].missing is None,
             links=not by_name["links"].whole,
         )
+        analyze(target)
         found = database_problems(target)
         if found:
             raise RegistryError(

@@ -1,0 +1,292 @@
+"""Keys of words: what an index has of them, a query asks for, and the ranking compares.
+
+The key of a word is its Snowball stem by the language of its text, without accents. Stems are made
+before accents go, because stemmers need them. One function serves index, query, ranking, spelling
+and marks, so that all indexes find the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import chain, combinations
+from typing import Any, Final, NamedTuple
+
+import Stemmer
+
+from smartcrawl.index.analysis.words import (
+    LONGEST,
+    folded,
+    is_unspaced,
+    run_forms,
+    run_words,
+    runs_at,
+    text_runs,
+    without_signs,
+)
+
+#: Version of the keys; with it that of the stemmers. Another one has all words analyzed anew.
+ANALYSIS_VERSION: Final = f"1 {Stemmer.version()}"
+
+_LATIN, _CYRILLIC, _GREEK, _ARMENIAN = "Latin", "Cyrillic", "Greek", "Armenian"
+_HEBREW, _ARABIC, _DEVANAGARI, _TAMIL = "Hebrew", "Arabic", "Devanagari", "Tamil"
+#: Stemmers of languages (ISO 639-1).
+_STEMMERS: Final[Mapping[str, str]] = {
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
+    "en": "english", "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque",
+    "fa": "persian", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi",
+    "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian",
+    "nb": "norwegian", "ne": "nepali", "nl": "dutch", "nn": "norwegian", "no": "norwegian",
+    "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian",
+    "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
+#: Languages that are not written in Latin letters, by script; empty: scripts without stemmers.
+_WRITTEN: Final[Mapping[str, str]] = {
+    _CYRILLIC: "ru uk be bg mk kk ky mn tg tt ba cv os ce",
+    _GREEK: "el",
+    _ARMENIAN: "hy",
+    _HEBREW: "he yi",
+    _ARABIC: "ar fa ur ps sd ug ks",
+    _DEVANAGARI: "hi mr ne sa",
+    _TAMIL: "ta",
+    "": "ja zh ko th lo km my bo dz ka am ti bn as pa gu or te kn ml si",
+}
+_SCRIPTS: Final = {code: script for script, codes in _WRITTEN.items() for code in codes.split()}
+#: The language by which words are taken in texts of another script, and of unknown language.
+_USUAL: Final[Mapping[str, str]] = {
+    _LATIN: "en", _CYRILLIC: "ru", _GREEK: "el", _ARMENIAN: "hy", _ARABIC: "ar",
+    _DEVANAGARI: "hi", _TAMIL: "ta",
+}  # fmt: skip
+_BLOCKS: Final = (
+    (0x0250, _LATIN), (0x0370, ""), (0x0400, _GREEK), (0x0530, _CYRILLIC), (0x0590, _ARMENIAN),
+    (0x0600, _HEBREW), (0x0780, _ARABIC), (0x0900, ""), (0x0980, _DEVANAGARI), (0x0B80, ""),
+    (0x0C00, _TAMIL), (0x1E00, ""), (0x1F00, _LATIN), (0x2000, _GREEK),
+)  # fmt: skip
+#: Letters with accents that people leave out, by language: the stem of the word may depend on them.
+_ACCENTED: Final[Mapping[str, str]] = {
+    "ca": "àçèéíïòóúü", "cs": "áčďéěíňóřšťúůýž", "da": "åøæ", "de": "äöü", "eo": "ĉĝĥĵŝŭ",
+    "es": "áéíóúüñ", "et": "äõöü", "eu": "ñ", "fi": "äö", "fr": "àâçèéêëîïôûù", "ga": "áéíóú",
+    "hu": "áéíóöőúüű", "it": "àèéìòù", "lt": "ąčęėįšųūž", "nb": "åøæ", "nl": "éëï", "nn": "åøæ",
+    "no": "åøæ", "pl": "ąćęłńóśźż", "pt": "áâãàçéêíóôõú", "ro": "ăâîșț", "ru": "ё",
+    "sr": "čćđšž", "sv": "åäö", "tr": "çğıöşü",
+}  # fmt: skip
+_UNSTEMMED: Final = "\u2e80"  #: the first letter of Han, kana and Hangul, which have no accents
+_END: Final = 4  #: letters at the end of a word of which two may lack their accents
+_CACHED: Final = 50_000  #: runs whose keys are remembered for each language
+_SHORT: Final = 40  #: characters of a run that is remembered, at most
+_MOST_FORMS: Final = 12  #: keys of one word of a query in one language
+
+Keys = tuple[str, ...]  #: of a word, or of words that stay together
+
+
+class Place(NamedTuple):
+    """A word in a text with its key."""
+
+    start: int  #: characters
+    end: int
+    key: str
+    form: str  #: in lower case, with accents
+
+
+def index_keys(text: str, language: str = "") -> list[str]:
+    """Return the keys of a text's words in their order; ``language`` is ISO 639-1, "" unknown.
+
+    >>> index_keys("Uncommitted changes: Häuser", "en")
+    ['uncommit', 'chang', 'hauser']
+    >>> index_keys("Die Häuser, 東京都", "de")
+    ['die', 'haus', '東京', '京都']
+    """
+    text = without_signs(text)
+    runs = text_runs(text)
+    if text.isascii():
+        return list(map(_known_ascii(language).__getitem__, runs))
+    return list(chain.from_iterable(map(_known(language).__getitem__, runs)))
+
+
+def chunk_words(title: str, headings: str, text: str, pictures: str, language: str) -> list[str]:
+    """Return title, headings, text and pictures of a chunk as their keys, with spaces between.
+
+    >>> chunk_words("Häuser", "", "Die Häuser, 東京都", "", "de")
+    ['haus', '', 'die haus 東京 京都', '']
+    """
+    return [" ".join(index_keys(one, language)) for one in (title, headings, text, pictures)]
+
+
+def index_words(text: str) -> list[str]:
+    """Return the words of a text in their order, without accents and in lower case.
+
+    >>> index_words("don't Café_2")
+    ['don', 't', 'cafe', '2']
+    """
+    return [folded(form) for run in text_runs(text) for form in run_forms(run)]
+
+
+def index_places(text: str, language: str = "") -> Iterator[Place]:
+    """Yield the words of a text with their places and keys."""
+    known = _known(language)
+    for start, run in runs_at(text):
+        keys = known[run]
+        if len(keys) == 1:
+            yield Place(start, start + len(run), keys[0], run)
+        else:
+            words = zip(run_words(run, language), keys, strict=True)
+            yield from (Place(start + at, start + end, key, form) for (at, end, form), key in words)
+
+
+@lru_cache(4_096)
+def asked_keys(text: str, language: str = "") -> tuple[Keys, ...]:
+    """Return the keys by which a word, or words that stay together, may be in texts of a language.
+
+    The first are those of the word as it is written. The word may lack its accents, or have some
+    that the text lacks, and the stem depends on them in some languages.
+
+    >>> asked_keys("informacao", "pt"), asked_keys("Häuser am Fluss", "de")
+    ((('informaca',), ('informacao',), ('inform',)), (('haus', 'am', 'fluss'),))
+    """
+    forms = [form for run in text_runs(text) for form in run_forms(run, language)]
+    if not forms:
+        return ()
+    plain = [folded(form) for form in forms]
+    found = [tuple(_key(form, language) for form in forms)]
+    found.append(tuple(_key(form, language) for form in plain))
+    if len(forms) == 1 and forms == plain and not is_unspaced(forms[0]):
+        found += [(_key(form, language),) for form in _with_accents(forms[0], language)]
+    return tuple(dict.fromkeys(found))[:_MOST_FORMS]
+
+
+def asked_keys_of_languages(text: str, languages: Iterable[str]) -> tuple[Keys, ...]:
+    """Return the keys by which a word may be in an index that has texts of some languages."""
+    found = chain.from_iterable(asked_keys(text, language) for language in languages)
+    return tuple(dict.fromkeys(found)) or asked_keys(text)
+
+
+class KeyFinder:
+    """Finds the words of a query among the keys of a text.
+
+    ``asked``: for each word of the query the keys by which it may be there (``asked_keys``).
+    """
+
+    def __init__(self, asked: Sequence[Collection[Keys]]) -> None:
+        self.single: dict[str, int] = {}  #: place of the word in the query, by key
+        self._joined: list[tuple[int, Keys]] = []
+        for rank in range(max(map(len, asked), default=0)):
+            for n, forms in enumerate(asked):
+                for keys in list(forms)[rank : rank + 1]:
+                    if len(keys) == 1:
+                        self.single.setdefault(keys[0], n)
+                    else:
+                        self._joined.append((n, keys))
+
+    def places(self, keys: Sequence[str]) -> list[tuple[int, int]]:
+        """Return places of words among keys: of the key, and of the word in the query."""
+        single = self.single
+        if single.keys().isdisjoint(keys):
+            found = []
+        else:
+            found = [(at, single[key]) for at, key in enumerate(keys) if key in single]
+        if self._joined:
+            more = {(at, n) for n, joined in self._joined for at in _starts(keys, joined)}
+            found = sorted({*found, *more})
+        return found
+
+    def spans(self, keys: Sequence[str]) -> list[tuple[int, int, int]]:
+        """Return the words found: of the first key, behind the last, and of the word asked."""
+        single = self.single
+        found = [(at, at + 1, single[key]) for at, key in enumerate(keys) if key in single]
+        found += [
+            (at, at + len(joined), n) for n, joined in self._joined for at in _starts(keys, joined)
+        ]
+        return sorted(found)
+
+
+def _starts(keys: Sequence[str], joined: Keys) -> Iterator[int]:
+    first, many = joined[0], len(joined)
+    for at, key in enumerate(keys):
+        if key == first and tuple(keys[at : at + many]) == joined:
+            yield at
+
+
+class _Known(dict[str, Keys]):
+    """Keys of runs in one language; those that were met are remembered."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._language = language
+
+    def __missing__(self, run: str) -> Keys:
+        found = tuple(_key(form, self._language) for form in run_forms(run, self._language))
+        if len(run) <= _SHORT:
+            if len(self) >= _CACHED:
+                self.clear()
+            self[run] = found
+        return found
+
+
+class _KnownAscii(dict[str, str]):
+    """The key of each run of ASCII in one language."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._of = _known(language)
+
+    def __missing__(self, run: str) -> str:
+        (found,) = self._of[run]
+        if len(run) <= _SHORT:
+            if len(self) >= _CACHED:
+                self.clear()
+            self[run] = found
+        return found
+
+
+@cache
+def _known_ascii(language: str) -> _KnownAscii:
+    return _KnownAscii(language)
+
+
+@cache
+def _known(language: str) -> _Known:
+    return _Known(language)
+
+
+def _key(form: str, language: str) -> str:
+    if form[0] >= _UNSTEMMED:
+        return form
+    stemmer = _stemmer(language, _script(form))
+    if stemmer is None:
+        return folded(form)
+    return (folded(stemmer.stemWord(form)) or folded(form))[:LONGEST]
+
+
+def _script(form: str) -> str:
+    """Return the script of a word, by its first letter; empty: one without stemmers."""
+    code = ord(form[0])
+    return next((script for end, script in _BLOCKS if code < end), "")
+
+
+@cache
+def _stemmer(language: str, script: str) -> Any:
+    """Return the stemmer for words of a script in a text of a language; None: they have none."""
+    is_own = script == _SCRIPTS.get(language, _LATIN) or (language, script) == ("sr", _CYRILLIC)
+    by = language if language and is_own else _USUAL.get(script, "")
+    return Stemmer.Stemmer(_STEMMERS[by], 0) if by in _STEMMERS else None
+
+
+def _with_accents(form: str, language: str) -> Iterator[str]:
+    """Yield a word with an accent in one place, or in two places of its end."""
+    places = _accents(language)
+    if not places or len(form) > LONGEST // 4:
+        return
+    one = [(at, letter) for at, plain in enumerate(form) for letter in places.get(plain, ())]
+    for at, letter in reversed(one):
+        yield form[:at] + letter + form[at + 1 :]
+    for (at, letter), (other, second) in combinations(one, 2):
+        if at != other and at >= len(form) - _END:
+            yield form[:at] + letter + form[at + 1 : other] + second + form[other + 1 :]
+
+
+@cache
+def _accents(language: str) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = {}
+    for letter in _ACCENTED.get(language, ""):
+        found.setdefault(folded(letter), []).append(letter)
+    return found
