@@ -50,6 +50,9 @@ EQUIVALENT = {
     "ript\\\\b[^<>]*?\\\\bsrc|link\\\\b[^<>]*?\\\\bhref)\\\\s*=\\\\s*[\"\\']?\\\\"
     "s*((?:https?:)?//[^\\\\s\"\\'<>]+)?'": "an empty address has no host",
     "data_requests _own_name: '' -> '?'": "no word of an address is a question mark",
+    "repeated find_repeated_lines: digest and count >= kept without count >= kept": (
+        "a pair or a place is not more frequent than its lines"
+    ),
     "oauth: '[a-z_]{1,40}' -> '[a-z_]{1,40}?'": "a whole word matches or does not",
     "oauth: '[!-~]+' -> '[!-~]+?'": "likewise",
     "login login_wait: 5 -> 6": "both are longer than the longest wait",

@@ -16,7 +16,7 @@ from smartcrawl.rules.repeated import (
     find_repeated_lines,
     repeated_lines_of_page,
 )
-from tests.rules.manual import table
+from tests.rules.manual import section, table
 
 PAGES = 30
 LETTER, OTHER = b"letter", b"notice"
@@ -98,6 +98,23 @@ def test_places_are_counted_near_to_the_ends_only():
     assert find_repeated_lines(near).places == {(LETTER, EDGE - 1)}
 
 
+def test_code_on_each_page_never_goes_with_its_neighbours():
+    pages = [
+        [Line(b""), Line(LETTER, 4), Line(b""), *own(page, 20 + page)] for page in range(PAGES)
+    ]
+    found = find_repeated_lines(pages)
+
+    assert repeated_lines_of_page(pages[0], found)[:4] == [False, True, False, False]
+    assert Line(b"") == (b"", 0)
+
+
+def test_the_manual_says_of_how_many_pages_and_lines_a_list_is_made():
+    text = section("Lines that repeat on a host")
+
+    assert f"of none among fewer than {MIN_PAGES}." in text
+    assert f"Of the first and the last {EDGE} lines of a text, the number is a place." in text
+
+
 def test_an_empty_list_marks_nothing():
     assert repeated_lines_of_page([Line(LETTER, 5)], NOTHING) == [False]
     assert not NOTHING
@@ -112,6 +129,7 @@ def test_an_empty_list_marks_nothing():
         (1, 100, False, True),
         (9, 100, True, False),
         (10, 100, True, True),
+        (95, 1_000, True, False),
         (0, 0, True, False),
     ],
 )
