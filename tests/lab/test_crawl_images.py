@@ -161,7 +161,7 @@ def test_pages_read_before_get_the_words_of_their_pictures_out_of_stored_bodies(
 ):
     site.pages["/"] = page('<img src="x.png" alt="A xylophone">')
     with monkeypatch.context() as former:
-        former.setattr("smartcrawl.run.reading.document_chunks", chunks_without_pictures)
+        former.setattr("smartcrawl.run.site_lists.document_chunks", chunks_without_pictures)
         crawl(site.url("/"))
     before = crawl.pages()["/"]
     assert crawl.hits("xylophone") == []

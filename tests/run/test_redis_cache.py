@@ -1,5 +1,6 @@
 """Values in Redis beside the frontier, and the manual of all keys."""
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError
+from smartcrawl.run.received import Answer
 from smartcrawl.run.shared.connection import connect_redis
+from smartcrawl.run.shared.data_answers import SharedDataAnswers
 from smartcrawl.run.shared.redis_frontier import SharedRobots
 from smartcrawl.run.shared.scripts import FrontierNumber
 from tests.run.stepped import Stepped
@@ -89,12 +92,16 @@ def test_redis_that_does_not_answer_is_told_with_the_remedy(use):
 # The manual
 
 
+async def answered():
+    return Answer(f"{ORIGIN}/menu.json", 200, [], b"{}")
+
+
 @pytest.mark.covers("R2-42", "R2-43", "R2-44", "R2-45", "M-36")
 def test_redis_holds_what_the_manual_says_and_nothing_else(client):
     text = (Path(__file__).parents[2] / "docs/redis.md").read_text("utf-8")
     documented = dict(re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \|", text, re.MULTILINE))
     names = {"source": "docs", "run": "7", "host": "a.example", "origin": ORIGIN, "chunk": "0"}
-    names["registry"] = "8c1f09aa5e2b7d34"
+    names |= {"registry": "8c1f09aa5e2b7d34", "request": "3", "version": "1"}
     frontier = Stepped(client, "docs", 7, registry=names["registry"], per_host=2, robots=True)
     frontier.begin()
     frontier.offer([FrontierNumber(no, "a.example", 300) for no in (1, 2, 3, 4)])
@@ -104,6 +111,8 @@ def test_redis_holds_what_the_manual_says_and_nothing_else(client):
     frontier.hosts.give_up("c.example")
     frontier.offer([FrontierNumber(6, "c.example", 0)])
     SharedRobots(client, 60).put(ORIGIN, ROBOTS)
+    answers = SharedDataAnswers(client, source="docs", run=7, registry=names["registry"])
+    asyncio.run(answers.asked_once("3:1", answered))
 
     found = {key: client.type(key).replace("zset", "sorted set") for key in client.scan_iter()}
 
