@@ -18,6 +18,9 @@ from smartcrawl.model.placed_spans import with_placed_spans
 from smartcrawl.rules.repeated import Line, RepeatedLines, repeated_lines_of_page
 
 _LINE: Final = re.compile(r"[^\n]*\S[^\n]*")
+#: A line may have millions of words, which would take ten times its memory together.
+_PORTION: Final = re.compile(r"[\s\S]{1,65536}\S*")
+_LONG: Final = 65_536  #: characters of a line that is read in portions
 _DIGEST: Final = 8  #: bytes
 _HEADING: Final = "#"  #: before the words of a heading, which is no line of a text
 _PARTS: Final = Line(b"")
@@ -88,9 +91,14 @@ def _places(document: Document) -> Iterator[_Place]:
 
 
 def _line(text: str) -> Line:
-    words = text.split()
-    data = " ".join(words).encode(errors="surrogatepass")
-    return Line(blake2b(data, digest_size=_DIGEST).digest(), len(words))
+    digest, count = blake2b(digest_size=_DIGEST), 0
+    portions = [text] if len(text) < _LONG else (found[0] for found in _PORTION.finditer(text))
+    for portion in portions:
+        words = portion.split()
+        between = " " if count and words else ""
+        digest.update((between + " ".join(words)).encode(errors="surrogatepass"))
+        count += len(words)
+    return Line(digest.digest(), count)
 
 
 def marks_as_text(marks: Sequence[Mark]) -> str:

@@ -1,6 +1,8 @@
 """Marks of lines that repeat on a host, and documents without them."""
 
+import tracemalloc
 from collections import Counter
+from hashlib import blake2b
 
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ from smartcrawl.extract.repeated import (
     repeated_marks,
 )
 from smartcrawl.model.documents import Document, Section
-from smartcrawl.rules.repeated import RepeatedLines, find_repeated_lines
+from smartcrawl.rules.repeated import Line, RepeatedLines, find_repeated_lines
 from tests.extract.repeating_sites import SITES, made_site
 
 
@@ -104,6 +106,27 @@ def test_blocks_and_spans_are_where_their_text_is(left: Document):
     assert [(s.kind, first.text[s.start : s.end]) for s in first.spans if s.end > s.start] == [
         ("link", "the net"), ("code", "net"), ("link", "oar"),
     ]  # fmt: skip
+
+
+def test_a_line_of_megabytes_is_read_in_portions():
+    """Its mark is that of all its words, and takes no multiple of its memory."""
+    words = [f"word{number % 5_000}" for number in range(200_000)]
+
+    def line(text: str) -> Line:
+        (found,) = document_lines(Document(sections=(Section(0, "", text),)))
+        return found
+
+    plain = line(" ".join(words))
+    data = " ".join(words).encode()
+    assert plain == (blake2b(data, digest_size=8).digest(), 200_000)
+    assert line("\t " + "  \u2003".join(words) + " " * 70_000) == plain
+    assert line("w" * 70_000 + " b") != line("w" * 70_000 + "b")
+    text = " ".join(words)
+    tracemalloc.start()
+    line(text)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2 * len(text)
 
 
 def test_without_marks_a_document_is_itself():
