@@ -27,7 +27,7 @@ from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingEr
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
-from smartcrawl.model.urls import shown_title, url_item_id
+from smartcrawl.model.urls import url_item_id
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.names import (
     sources_of_name,
@@ -215,7 +215,7 @@ def _joined(connection: Connection, found: Iterable[ElasticsearchHit]) -> list[H
             Hit(
                 url=hit.url,
                 source=hit.source,
-                title=shown_title(hit.title, hit.url),
+                title=hit.title,
                 headings=hit.headings,
                 snippet=hit.snippet,
                 score=hit.score,

@@ -14,6 +14,11 @@ class Held(NamedTuple):
     language: str = "en"
     source: str = "docs"
 
+    @property
+    def shown_title(self) -> str:
+        """The title of its hits: without one the last name in its address."""
+        return self.title or self.place.rpartition("/")[2]
+
 
 class Search(NamedTuple):
     """A query, and the pages that answer it."""

@@ -16,7 +16,7 @@ from tests.registry.spare import Spare
 from tests.servers import Elasticsearch
 
 Ask = Callable[..., list[Any]]
-TOLD = {held.place: (held.title, held.source, held.language) for held in PAGES}
+TOLD = {held.place: (held.shown_title, held.source, held.language) for held in PAGES}
 
 
 @pytest.fixture(scope="module")

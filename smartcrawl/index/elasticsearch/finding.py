@@ -34,6 +34,7 @@ from smartcrawl.index.ranking import (
     rate_far_parts,
 )
 from smartcrawl.index.searching import FoundPage, HitChunk, Proposed, QueryMarker
+from smartcrawl.model.urls import shown_title
 from smartcrawl.registry.visibility import Readable
 
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
@@ -316,7 +317,7 @@ def search_hit(
         key=page["key"],
         url=page["url"],
         source=page["source"],
-        title=page.get("title", ""),
+        title=shown_title(page.get("title", ""), page["url"]),
         headings=headings,
         snippet=snippet,
         score=float(f"{score:.6g}"),
