@@ -39,7 +39,9 @@ def test_a_push_gives_every_page_with_its_attributes(place: Place):
     assert entry["attributes"]["smartcrawl_hash"] in hashes
     assert all(row[1] == "completed" for row in place.rows())
     text = place.server.uploads["file-0001"]["content"]
-    assert text.startswith('---\nlanguage: "en"\nurl: "http://docs.example/0"\nsource: "docs"\n---')
+    assert text.startswith(
+        '---\ntitle: "0"\nlanguage: "en"\nurl: "http://docs.example/0"\nsource: "docs"\n---'
+    )
     assert place.server.uploads["file-0001"]["filename"].startswith("docs.example_0-")
 
 
