@@ -1,6 +1,7 @@
 """Ordinary Requests go first; pages are born when their turn comes; a 304 may lower the delay."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -62,7 +63,15 @@ def crawler() -> Crawler:
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
     """A run of two hosts that offers its seeds."""
-    options = Options.of(SETTINGS | {"DATA_DIR": str(tmp_path / "data")})
+    with run_of_two_hosts(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def run_of_two_hosts(tmp_path: Path, **settings: str) -> Iterator[Run]:
+    """Without a browser, whatever this machine has."""
+    named = {"DATA_DIR": str(tmp_path / "data"), "RENDER": "no"}
+    options = Options.of(SETTINGS | named | settings)
     source = SiteSource(
         name="docs",
         seeds=("http://a.example/", "http://b.example/", "http://a.example/2"),
@@ -147,6 +156,19 @@ def test_a_head_asks_for_no_file_of_a_listing(crawler: Crawler, run: Run):
     assert method(GithubSource(name="docs", url=repository), f"{repository}/blob/HEAD/a") == "GET"
     assert method(ad_hoc_files_source("/srv/docs"), "file:///srv/docs/a.md") == "GET"
     run.source = site
+
+
+@pytest.mark.parametrize(
+    ("program", "method"), [("/bin/true", "GET"), ("/no/such/browser", "HEAD")]
+)
+def test_a_head_asks_for_no_page_that_a_browser_samples(
+    crawler: Crawler, tmp_path: Path, program: str, method: str
+):
+    with run_of_two_hosts(tmp_path, RENDER="auto", RENDER_BROWSER=program) as run:
+        scheduler = opened(crawler, run)
+        run.trust.asks_head = lambda page: True  # type: ignore[method-assign]
+
+        assert scheduler.request_of(Page(1, "http://a.example/", "", 0)).method == method
 
 
 def test_hops_and_retries_go_before_pages(crawler: Crawler, run: Run):
