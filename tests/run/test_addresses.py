@@ -239,9 +239,15 @@ def test_what_is_given_with_a_source_is_not_in_the_cache_of_links():
     """Links of a wiki lead to no file, though a file may be given."""
     book = Book()
     batches = SimpleNamespace(batch=SimpleNamespace(addresses=[], reached={}))
-    budget = SimpleNamespace(refuse=lambda url, host, known: False, hit=False)
+    left = []
+    budget = SimpleNamespace(
+        refuse=lambda url, host, known: False,
+        leave_unread=lambda kind, url: left.append((kind, url)),
+        hit=False,
+    )
     offers = Offers(Frontier(lambda numbers: []), book.book, batches, budget)
 
     assert len(offers.numbers(["http://b.example/"], WIDE, 0, given=True)) == 1
     assert offers.numbers(["http://b.example/"], SCOPE, 0) == []
     assert [address.url for address in batches.batch.addresses] == ["http://b.example/"]
+    assert left == []
