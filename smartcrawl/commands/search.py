@@ -41,8 +41,9 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Search the crawled pages, best first: those with all words, or most of "
-            'them. "Two words" in quotes must occur together; -word or -"two words" must '
+            "Search the crawled pages, best first. Pages with few of the words come behind "
+            'those with most of them. "Two words" in quotes must occur together; -word or '
+            '-"two words" must '
             "not occur; site:HOST, site:HOST/PATH, site:file:///FOLDER and in:SOURCE "
             "limit the search; -site: and -in: leave pages out. Quote the whole query "
             "for the shell."
