@@ -49,6 +49,10 @@ class Connection(Protocol):
         """``sqlite`` or ``postgres``."""
 
     @property
+    def is_read_only(self) -> bool:
+        """Whether it can write nothing."""
+
+    @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
 

@@ -253,7 +253,7 @@ def test_a_page_that_left_the_site_for_good_goes_like_a_404(site: Site, other: S
         assert counts == {(count, count)}
         assert {story[path]["goneCount"] for path in for_now} == {0}
         assert len(crawl.hits("treasure")) == 7
-        assert story.hit("treasure long")["lost"] is True
+        assert story.hit('"treasure of /long"')["lost"] is True
     assert story.removed() == {}
     assert story["/long"]["errorMessage"] == f"moved to {other.url('/')}"
     assert f"moved to {other.url('/')}" in crawl.run("why", site.url("/away/301")).out

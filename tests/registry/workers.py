@@ -177,6 +177,10 @@ class Gate:
     def dialect(self) -> str:
         return self._within.dialect
 
+    @property
+    def is_read_only(self) -> bool:
+        return self._within.is_read_only
+
     def execute(self, statement: str, values: Any = ()) -> Any:
         """Run a statement; transactions are savepoints of the one that is undone in the end."""
         match statement:

@@ -335,6 +335,11 @@ class PostgresConnection:
         self._accepts = False  #: whether it may write after a loss
         self._connection = self._connected()
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it can write nothing."""
+        return self._readonly
+
     def _connected(self) -> psycopg.Connection[Any]:
         name = f"smartcrawl {os.getpid()}@{socket.gethostname()}"[:_LONGEST_NAME]
         options: Any = _OPTIONS | {"application_name": name}

@@ -394,6 +394,11 @@ class SqliteConnection(apsw.Connection):
         super().__init__(*args, **names)
         self.convert_binding = _bound
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it can write nothing."""
+        return self.readonly("main") or bool(self.pragma("query_only"))
+
     def close(self, force: bool = False) -> None:
         """Close it; a connection that wrote first moves what is committed into the file itself.
 
