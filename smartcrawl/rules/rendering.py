@@ -175,7 +175,7 @@ def missing_requests(requests: Iterable[DataRequest], *, words: int) -> list[Dat
         each
         for each in found
         if (_is_missing(each) and not (shows and (not each.is_own or each.refused in BY_RULE)))
-        or (is_forbidden and each.is_data and each.status in _FORBIDDEN)
+        or (is_forbidden and each.is_data)
     ]
 
 

@@ -10,6 +10,7 @@ from smartcrawl.rules.rendering import (
     MOST_BYTES,
     MOST_POLLS,
     MOST_REQUESTS,
+    NO_BROWSER,
     OTHER_KIND,
     OTHER_SITE,
     POLLING,
@@ -28,6 +29,7 @@ from smartcrawl.rules.rendering import (
     named_script_hosts,
     request_template,
 )
+from tests.rules.manual import PAGE
 
 
 @pytest.mark.parametrize(
@@ -262,6 +264,10 @@ def test_data_that_a_page_misses(
     for words, said in ((FEW_WORDS - 1, few), (FEW_WORDS, many)):
         missing = missing_requests([request], words=words)
         assert (missing_in_words(missing) if missing else "") == said
+
+
+def test_a_run_without_a_browser_says_so_in_the_words_of_the_manual() -> None:
+    assert f"| `{NO_BROWSER}` | pages need a browser" in PAGE.read_text("utf-8")
 
 
 def test_the_host_that_is_missed_most_is_named() -> None:
