@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from smartcrawl.extract.formats.outline import Lines, Outline, Piece, outline_source
+from smartcrawl.extract.formats.outline import Lines, Outline, Piece, marked_pieces, outline_source
 from smartcrawl.model.documents import Document
 
 _HEADING: Final = re.compile(r"(={1,6}|#{1,6}) +(\S.*)")
@@ -134,12 +134,7 @@ class _AsciiDoc:
         self.outline.table(rows)
 
     def _pieces(self, text: str) -> Iterator[Piece]:
-        at = 0
-        for found in _INLINE.finditer(text):
-            yield Piece(text[at : found.start()])
-            yield self._piece(found)
-            at = found.end()
-        yield Piece(text[at:])
+        return marked_pieces(_INLINE, text, self._piece)
 
     def _piece(self, found: re.Match[str]) -> Piece:
         code, reference, macro, target, shown, bare, strong, stressed, name = found.groups("")

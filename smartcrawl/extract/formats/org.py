@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from smartcrawl.extract.formats.outline import Lines, Outline, Piece, outline_source
+from smartcrawl.extract.formats.outline import Lines, Outline, Piece, marked_pieces, outline_source
 from smartcrawl.model.documents import Document
 
 _HEADING: Final = re.compile(r"(\*+) +(?:(?:TODO|DONE|NEXT|WAITING) +)?(?:\[#\w\] +)?(.*)")
@@ -118,14 +118,12 @@ class _Org:
 
 
 def _pieces(text: str) -> Iterator[Piece]:
-    at = 0
-    for found in _INLINE.finditer(text):
-        target, shown, mark, marked = found.groups("")
-        yield Piece(text[at : found.start()])
-        if mark:
-            yield Piece(marked, is_code=mark in "=~")
-        else:
-            name = target.removeprefix("file:").lstrip("*#")
-            yield Piece(shown or name, "" if target.startswith(("*", "#", "id:")) else name)
-        at = found.end()
-    yield Piece(text[at:])
+    return marked_pieces(_INLINE, text, _piece)
+
+
+def _piece(found: re.Match[str]) -> Piece:
+    target, shown, mark, marked = found.groups("")
+    if mark:
+        return Piece(marked, is_code=mark in "=~")
+    name = target.removeprefix("file:").lstrip("*#")
+    return Piece(shown or name, "" if target.startswith(("*", "#", "id:")) else name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import dedent
 from typing import NamedTuple
@@ -29,6 +30,18 @@ class Piece(NamedTuple):
 
 #: The parts of a paragraph, which is one line.
 Inline = Callable[[str], Iterable[Piece]]
+
+
+def marked_pieces(
+    markup: re.Pattern[str], text: str, piece: Callable[[re.Match[str]], Piece]
+) -> Iterator[Piece]:
+    """Yield the parts of a paragraph: plain text, and the piece of each place with markup."""
+    at = 0
+    for found in markup.finditer(text):
+        yield Piece(text[at : found.start()])
+        yield piece(found)
+        at = found.end()
+    yield Piece(text[at:])
 
 
 class Lines:

@@ -179,9 +179,14 @@ def _wrong_types(connection: apsw.Connection, table: str) -> list[str]:
     ]
 
 
+def is_connection_read_only(connection: apsw.Connection) -> bool:
+    """Whether a connection can write nothing."""
+    return connection.readonly("main") or bool(connection.pragma("query_only"))
+
+
 def _wrong_words(connection: apsw.Connection) -> list[str]:
     """Return the defects of the full-text index, in itself and against the chunks that it has."""
-    if connection.readonly("main") or connection.pragma("query_only"):
+    if is_connection_read_only(connection):
         return []  # integrity_check has checked the index itself
     try:
         statement = f"INSERT INTO {_WORDS} ({_WORDS}, rank) VALUES ('integrity-check', 1)"

@@ -34,6 +34,7 @@ from smartcrawl.registry.database.integrity import (
     damaged_database_error,
     database_problems,
     explained_database_damage,
+    is_connection_read_only,
     is_database_fts5_damaged,
     lacking_schema_parts,
 )
@@ -397,7 +398,7 @@ class SqliteConnection(apsw.Connection):
     @property
     def is_read_only(self) -> bool:
         """Whether it can write nothing."""
-        return self.readonly("main") or bool(self.pragma("query_only"))
+        return is_connection_read_only(self)
 
     def close(self, force: bool = False) -> None:
         """Close it; a connection that wrote first moves what is committed into the file itself.
