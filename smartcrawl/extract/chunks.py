@@ -88,7 +88,7 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
 
 
 def _pictures(section: Section, images: Mapping[str, Image]) -> list[tuple[int, str]]:
-    """Return what is said of the pictures of a section, each with its place in the text.
+    """Return the descriptions of the pictures of a section, each with its place in the text.
 
     What the section itself says is left out: its caption, or the heading above it.
     """

@@ -1,4 +1,4 @@
-"""What generators of pages write around and into their texts that no element tells apart."""
+"""Template words that generators of pages write into a text, and that no element marks."""
 
 from __future__ import annotations
 

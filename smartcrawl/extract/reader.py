@@ -198,7 +198,7 @@ class SeenMarkup:
     keywords: str = ""
     base: str | None = None
     canonical: str | None = None
-    #: What is said of date and author: values of meta elements by name, ``<time>`` by its kind.
+    #: Date and author: values of meta elements by name, ``<time>`` by its kind.
     said: dict[str, str] = field(default_factory=dict)
     data: list[str] = field(default_factory=list)  #: JSON of ``<script type=application/ld+json>``
     refresh: str | None = None  #: content of the first ``<meta http-equiv=refresh>``

@@ -156,7 +156,7 @@ class _Moves:
     """Moves places of a text to those without some parts of it."""
 
     def __init__(self, gone: Sequence[tuple[int, int]], text: str) -> None:
-        """``gone``: parts of the former text; ``text``: what is left."""
+        """``gone``: parts of the former text; ``text``: the rest of it."""
         self._text = text
         self._starts = [start for start, _ in gone]
         self._gone = gone

@@ -61,7 +61,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
 def _shared_context(
     ca_file: Path | None, changed: int, places: tuple[str | None, str | None]
 ) -> ssl.SSLContext:
-    """``changed`` and ``places`` tell files apart that have other authorities."""
+    """Return the context of a file; ``changed`` and ``places`` differ when its authorities do."""
     context = ssl.create_default_context()
     if ca_file is not None:
         context.load_verify_locations(cafile=ca_file)

@@ -54,11 +54,11 @@ class RankedPart(NamedTuple):
     headings: str
     text: str
     number: int = 0  #: its place in its page, from 0
-    pictures: str = ""  #: what is said of its pictures
+    pictures: str = ""  #: descriptions of its pictures
 
     @property
     def searched(self) -> str:
-        """Its text, and what is said of its pictures."""
+        """Its text, and the descriptions of its pictures."""
         return f"{self.text}\n{self.pictures}" if self.pictures else self.text
 
 

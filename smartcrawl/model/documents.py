@@ -199,7 +199,7 @@ class Chunk(NamedTuple):
     level: int = 0  #: of its section
     types: tuple[str, ...] = ("text",)
     repeated: int = 0
-    pictures: str = ""  #: what is said of its pictures, a line each: searched, not embedded
+    pictures: str = ""  #: descriptions of its pictures, a line each: searched, not embedded
     page: int | None = None  #: of a PDF: the number of the page on which it begins
 
     def digest(self, title: str) -> bytes:

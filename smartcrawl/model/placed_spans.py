@@ -1,7 +1,7 @@
-"""Spans of a document at their places in its texts, which are found when somebody needs them.
+"""Spans of a document at their places in its texts, which are found only where they are needed.
 
 A page is read often, and its spans are looked at seldom: where its text is given out. So a document
-keeps them as its reader counts them, and whoever unpacks it finds their places.
+keeps them as its reader counts them, and unpacking it finds their places.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ class Scrapy:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            told = out.read_text("utf-8"), err.read_text("utf-8")
-            raise AssertionError(f"{args} did not end\n{told[0]}\n{told[1]}") from None
+            printed = out.read_text("utf-8"), err.read_text("utf-8")
+            raise AssertionError(f"{args} did not end\n{printed[0]}\n{printed[1]}") from None
         seconds = time.monotonic() - began
         return Result(status, out.read_text("utf-8"), err.read_text("utf-8"), seconds)
 

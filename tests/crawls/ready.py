@@ -51,7 +51,7 @@ class Zygote:
         return answer, answers
 
     def begin(self, args: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
-        """Begin a command of scrapy that nobody waits for; return the number of its process.
+        """Begin a command of scrapy without waiting for it; return the number of its process.
 
         Its output lies in `folder`; the file `status` is there when it has ended.
         """
@@ -100,7 +100,7 @@ def end_zygote() -> None:
 class Fork(subprocess.Popen[str]):
     """A command that a zygote starts, used like a child of this process.
 
-    It stays a zombie until somebody here has waited for it, so that its number is its own.
+    It stays a zombie until this process has waited for it, so that its number is its own.
     """
 
     def __init__(self, args: Sequence[str], *, by: Zygote, **given: Any) -> None:

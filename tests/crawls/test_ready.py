@@ -80,7 +80,7 @@ def test_a_fork_is_here_until_it_was_waited_for(site: Site, crawl: Crawl):
         with pytest.raises(subprocess.TimeoutExpired):
             running.process.wait(0.1)
         assert running.process.poll() is None
-        assert other.process.wait() == 3, "the end of another one is told meanwhile"
+        assert other.process.wait() == 3, "the end of another one is reported meanwhile"
         os.kill(running.pid, signal.SIGKILL)
         wait_until(lambda: state(running.pid) == "Z", "it has died")
         os.kill(running.pid, signal.SIGKILL)  # its number is not another one's

@@ -263,7 +263,7 @@ def test_a_crawl_that_is_killed_leaves_no_browser(
 
 
 def is_browser(pid: int) -> bool:
-    """Whether a process of the browser lives: one that nobody has reaped yet does not."""
+    """Whether a process of the browser lives: a zombie does not."""
     with suppress(OSError):
         return b"headless" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False

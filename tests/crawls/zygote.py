@@ -13,7 +13,7 @@ input, output and error of the command.
                   is `runner`, what tests/crawls/runner.py takes
     environment   all of it
     folder        that the command works in
-    ended         of a command that nobody waits for: the path of a file that gets its exit status
+    ended         of a command that no test waits for: the path of a file that gets its exit status
 
 A message that is a JSON string names a module that is imported for all later commands; it is the
 answer, too. ARRANGED_BY in the environment names a module that is imported before the command
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 class Commands:
-    """The commands that run, or that nobody has waited for."""
+    """The commands that run, or whose end no test has waited for."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
@@ -96,7 +96,7 @@ class Commands:
         self._events.register(orders, selectors.EVENT_READ, self._take)
 
     def serve(self) -> None:
-        """Take orders until there is nobody who gives any."""
+        """Take orders until the last test process closes its end."""
         while True:
             for key, _ in self._events.select():
                 if key.data() is False:
@@ -152,7 +152,7 @@ class Commands:
 
 
 def _tell(answers: int, answer: object) -> None:
-    with suppress(OSError):  # nobody listens any more
+    with suppress(OSError):  # the test process has ended
         os.write(answers, str(answer).encode())
 
 

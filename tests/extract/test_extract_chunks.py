@@ -352,7 +352,7 @@ def test_a_chunk_of_text_is_filled_by_a_third_at_least():
 
 
 def pictures_of(body: str, **size: int) -> list[tuple[str, str]]:
-    """The text of each chunk of a page, and what is said of its pictures."""
+    """The text of each chunk of a page, and the descriptions of its pictures."""
     markup = f"<title>T</title><main>{body}</main>".encode()
     document = parse_html(markup, content_type="text/html", url="http://a.example/")
     return [(c.text, c.pictures) for c in document_chunks(document, ChunkSize(**size))]

@@ -138,7 +138,7 @@ def test_without_marks_a_document_is_itself():
 
 @given(st.data())
 def test_any_lines_can_be_marked(data: st.DataObject):
-    """What is left are the other lines, in their order, and all places are within their texts."""
+    """The other lines stay, in their order, and all places are within their texts."""
     page = next(iter(made_site(data.draw(st.sampled_from(sorted(SITES))), 1)))
     document = read(page.markup.replace("<body>", f"<body>{BODY}"))
     lines = document_lines(document)

@@ -364,7 +364,7 @@ class Crawler:
             effect = model.doubt(effect)
             others = [page.content for other, page in model.pages.items() if other != no]
             others += [other.answer.content for other in self.effects.values()]
-            assert answer.content in others, f"nobody else has the text of {visit.page.url}"
+            assert answer.content in others, f"no other page has the text of {visit.page.url}"
         self.effects[visit.page.no] = effect
 
     def submit(self, run: Run) -> None:

@@ -48,13 +48,13 @@ def shared_server(
     starting: Callable[[], AbstractContextManager[Own]],
     told: Callable[[Own], Any],
 ) -> Iterator[Any]:
-    """Use the server of a folder, which the first process starts and ends when nobody uses it.
+    """Use the server of a folder, which the first process starts, and ends when no other uses it.
 
     Yields what `told` returns about the server, as it comes out of JSON.
     """
     place = folder / f"{name}.json"
     with (folder / f"{name}.users").open("ab") as users, ExitStack() as stack:
-        fcntl.flock(users, fcntl.LOCK_SH)  # it is not ended while somebody holds this
+        fcntl.flock(users, fcntl.LOCK_SH)  # it is not ended while a process holds this
         with locked(folder / f"{name}.lock"):
             if not place.exists():
                 own = stack.enter_context(starting())

@@ -195,7 +195,8 @@ class Browser:
         """End the process of a page that takes too much memory; other pages go on.
 
         A program may be a script that starts Chromium and waits, as Debian's is. When that script
-        is killed, Chromium is ended, too: it would keep the pipe open, and nobody watch its memory.
+        is killed, Chromium is ended, too: it would keep the pipe open, and its memory would not be
+        watched.
         """
         while not _has_ended(self.pid):
             await asyncio.sleep(_WATCH_SECONDS)
@@ -231,7 +232,7 @@ class Browser:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child has ended; its number stays taken until somebody waits for it."""
+    """Whether a child has ended; its number stays taken until this process waits for it."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
