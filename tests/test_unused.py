@@ -51,7 +51,7 @@ FOUND: Final = (
     r"smartcrawl\.addon:Smartcrawl",
     r"smartcrawl\.commands\.\w+:Command",
     r"smartcrawl\.extract\.formats\.\w+:read_format",
-    r"smartcrawl\.server\.((jobs|mcp)\.)?answers:\w+\.\w+",
+    r"smartcrawl\.server\.((explained|jobs|mcp)\.)?answers:\w+\.\w+",
     r"smartcrawl\.settings:\w+",
     r"smartcrawl\.spiders\.\w+:\w+Spider",
 )

@@ -162,10 +162,40 @@ def reported_links_in(
     connection: Connection, source: int, number: int, key: bytes, trackers: Trackers
 ) -> tuple[int, list[str]]:
     """Return the number of pages of the source that lead to a record, and the first of them."""
+    found = reported_leading_pages(connection, source, number, key, trackers=trackers)
+    first = numbers_for_sql(found.pages[:SHOWN])
+    return len(found.pages), [str(url) for (url,) in connection.execute(_URLS, (first,))]
+
+
+class LeadingPages(NamedTuple):
+    """The pages that lead to a record, by their links, redirects or canonical links."""
+
+    pages: list[int]  #: record.no of each, ascending
+    whole: bool  #: whether the links of every page of the source were read
+
+
+def reported_leading_pages(
+    connection: Connection,
+    source: int,
+    number: int,
+    key: bytes,
+    *,
+    trackers: Trackers,
+    most: int | None = None,
+) -> LeadingPages:
+    """Return the pages of a source that lead to a record.
+
+    ``most``: the number of pages whose links are read, since each costs time; None: all.
+    """
+    whole = True
     needle = array("I", [number]).tobytes()
     found: set[int] = set()
     row: Any
-    for no, scope, count, targets in connection.execute(_TARGETS, (source,)):
+    rows: Any = connection.execute(_TARGETS, (source,))
+    for read, (no, scope, count, targets) in enumerate(rows):
+        if read == most:
+            whole = False
+            break
         if scope == 0 and count:  # restored: its numbers are computed by the next run
             raw: Any = connection.execute(_RAW, (no,)).get
             urls = (link.url for link in unpack_stored_links(raw))
@@ -176,8 +206,7 @@ def reported_links_in(
     for row in connection.execute(_LEADS, (source, number, number)):
         found.add(row[0])
     found.discard(number)
-    first = numbers_for_sql(sorted(found)[:SHOWN])
-    return len(found), [str(url) for (url,) in connection.execute(_URLS, (first,))]
+    return LeadingPages(sorted(found), whole)
 
 
 def reported_links_out(
@@ -252,11 +281,28 @@ def reported_pending_pins(
     ]
 
 
-_KNOWN = "SELECT DISTINCT url FROM record WHERE id = ?"
+_KNOWN = """
+SELECT r.no, o.name, r.url FROM record r JOIN source o ON o.no = r.source WHERE r.id = ?
+"""
+
+
+class NearRecord(NamedTuple):
+    """A record whose address is nearly the one that was looked for."""
+
+    no: int
+    source: str
+    url: str
 
 
 def reported_near_misses(connection: Connection, url: str, trackers: Trackers) -> list[str]:
     """Return known addresses that differ from ``url`` in scheme, slash or www. only."""
+    return list(
+        dict.fromkeys(near.url for near in reported_near_records(connection, url, trackers))
+    )
+
+
+def reported_near_records(connection: Connection, url: str, trackers: Trackers) -> list[NearRecord]:
+    """Return the records whose addresses differ from ``url`` in scheme, slash or www. only."""
     known = request_url(url) or request_url(f"https://{url}")
     if known is None:
         return []
@@ -264,13 +310,14 @@ def reported_near_misses(connection: Connection, url: str, trackers: Trackers) -
     host, _, path = rest.partition("/")
     other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
     paths: Sequence[str] = (path, path.rstrip("/"), f"{path}/", path.partition("?")[0])
-    found: dict[str, None] = {}
+    found: dict[NearRecord, None] = {}
     for way in (scheme, "http" if scheme == "https" else "https"):
         for name in (host, other):
             for tail in paths:
                 key = url_digest(normalize_url(f"{way}://{name}/{tail}", trackers))
-                for (near,) in connection.execute(_KNOWN, (key,)):
-                    found[str(near)] = None
+                row: Any
+                for row in connection.execute(_KNOWN, (key,)):
+                    found[NearRecord(*row)] = None
     return list(found)
 
 
@@ -382,17 +429,20 @@ class Stories:
         robots: RobotsOfSources,
         *,
         again: Callable[..., str],
+        may_read: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """Prepare the stories of one registry.
 
         ``robots`` explains the stored robots.txt copies (``robots_txt.robots_txt_answers``), and
-        ``again`` formats a command line that acts on the same registry.
+        ``again`` formats a command line that acts on the same registry. ``may_read``: whether the
+        reader of the stories may know of a source.
         """
         self._connection = connection
         self._options = options
         self._declared = declared
         self._robots = robots
         self._again = again
+        self._may_read = may_read
 
     def about(self, url: str, sources: Sequence[str] = ()) -> dict[str, Any]:
         """Return the stories of one address, under KEYS; ``sources``: () for all."""
@@ -414,7 +464,7 @@ class Stories:
             [] if pages else self.refused(requested),
             [] if pages else reported_near_misses(connection, url, trackers),
             reported_pending_pins(connection, key, sources),
-            [] if pages else self._unlisted(requested),
+            [] if pages else self.unlisted(requested),
         )
         return dict(zip(KEYS, values, strict=True))
 
@@ -427,7 +477,7 @@ class Stories:
         holders = [source for source in self._today() if source.scope.allows(url)]
         return [source.name for source in holders if source.lists(url)]
 
-    def _unlisted(self, url: str) -> list[dict[str, Any]]:
+    def unlisted(self, url: str) -> list[dict[str, Any]]:
         """Return the parts of their last listings that could not be read, of each that has such."""
         found = [(name, UnlistedParts.of(self._connection, name)) for name in self.listed_by(url)]
         return [{"source": name} | lacking.as_data(None, url) for name, lacking in found if lacking]
@@ -449,10 +499,16 @@ class Stories:
 
     def _today(self) -> list[Source]:
         names = sorted({*stored_source_names(self._connection), *self._declared})
-        return reported_sources_today(self._connection, self._declared, names)
+        return reported_sources_today(
+            self._connection, self._declared, filter(self._may_read, names)
+        )
 
-    def story(self, page: KnownRecord, key: bytes) -> dict[str, Any]:
-        """Return the story of one record, under STORY_KEYS."""
+    def story(self, page: KnownRecord, key: bytes, *, links_in: bool = True) -> dict[str, Any]:
+        """Return the story of one record, under STORY_KEYS.
+
+        ``links_in``: whether to look for the pages that lead to it, which reads the links of all
+        pages of its source; else none is known.
+        """
         connection, trackers = self._connection, self._options.trackers
         entry = next(reported_records(connection, page.source_no, page.no))
         past = reported_runs(connection, page.source_no)
@@ -461,7 +517,10 @@ class Stories:
         scope = source.scope if source else None
         age = past.absence(entry.seen_run)[0] if entry.standing else 0
         record = reported_story_record(connection, page.no, age)
-        count_in, shown_in = reported_links_in(connection, page.source_no, page.no, key, trackers)
+        count_in, shown_in = 0, list[str]()
+        if links_in:
+            found = reported_links_in(connection, page.source_no, page.no, key, trackers)
+            count_in, shown_in = found
         out, shown_out = reported_links_out(connection, page.source_no, page.no, scope, trackers)
         history = reported_story_events(connection, page.no)
         pinned = reported_pinned_at(connection, page.no)

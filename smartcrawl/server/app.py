@@ -44,6 +44,7 @@ from smartcrawl.server.errors import (
     add_error_handlers,
     send_error_response,
 )
+from smartcrawl.server.explained import records as record_routes
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.idempotency import Once
 from smartcrawl.server.jobs import control as job_control
@@ -197,6 +198,7 @@ VERSIONS: Final[Sequence[Version]] = (
         "/api/v1",
         (
             documents.add_routes,
+            record_routes.add_routes,
             job_routes.add_routes,
             job_control.add_routes,
             logs.add_routes,

@@ -28,8 +28,8 @@ from smartcrawl.server.keys import Scope
 logger = logging.getLogger(__name__)
 
 
-#: Paths of documents and searches.
-_DATA: Final = ("/api/v1/documents/", "/api/Search/", "/mcp/")
+#: Paths of documents, records and searches.
+_DATA: Final = ("/api/v1/documents/", "/api/v1/records/", "/api/Search/", "/mcp/")
 #: Paths that read with any method; a tool that changes something asks for its scope itself.
 _READING: Final = ("/mcp/",)
 #: Paths that act with any method.

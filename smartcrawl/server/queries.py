@@ -292,3 +292,21 @@ def _stored(connection: Connection) -> str | None:
 def _chosen(connection: Connection) -> str:
     value = secrets.token_hex(32)
     return str(connection.execute(_CHOSEN, (_NAME, value)).get)
+
+
+NUMBER_PATTERN: Final = "^[1-9][0-9]{0,17}$"
+_NUMBER: Final = re.compile(NUMBER_PATTERN.strip("^$"), re.ASCII)
+
+
+def number_of_path(text: str, field: str) -> int:
+    """Return a number that a path names, such as that of a run.
+
+    >>> number_of_path("17", "run")
+    17
+
+    Raises:
+        ApiError: it is none.
+    """
+    if not _NUMBER.fullmatch(text):
+        raise api_invalid_input(field, f"{field} must be a whole number of at least 1")
+    return int(text)

@@ -69,6 +69,8 @@ ADDED = {
     "GET /ready": Row("", "monitoring", "200"),
     "GET /metrics": Row("", "monitoring", "200"),
     "GET /api/v1/jobs/{job_id}/log": Row("", "monitoring", "200", "404"),
+    "GET /api/v1/records/{record_id}": Row("", "data", "200", "404"),
+    "GET /api/v1/records": Row("", "data", "200"),
 }
 ROWS = INVENTORY | ADDED
 

@@ -49,6 +49,8 @@ PARAMETERS: dict[str, list[str]] = {
     "q": ["quillwort", "quillwart", '"quillwort" lantern', f"in:{SOURCE} lantern", "lantern"],
     "collection": [SOURCE],
     "domain_id": ["ZANZIBAR"],
+    "record_id": ["2"],
+    "url": [PAGE, f"{PAGE}/y", f"{PAGE}/z", f"http://www.{HOST}/quillwort/page"],
 }
 #: Parameters that choose a form or a part of an answer, with another value than the usual one.
 FORMS: dict[str, str] = {
@@ -56,6 +58,7 @@ FORMS: dict[str, str] = {
     "to": "2030-01-01", "status": "created", "follow": "false", "format": "json",
     "scope": "files", "dry_run": "true", "retry_batches": "1", "source_type": "file_sources",
     "source_id": "quillwort",
+    "links_in": "true",
 }  # fmt: skip
 #: Parameters whose values come from an answer, which the caller of the private source never got.
 GIVEN = frozenset({"cursor"})

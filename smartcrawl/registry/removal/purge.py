@@ -99,6 +99,7 @@ _FORGOTTEN = f"""
 SELECT e.no, e.removed FROM run e JOIN source o ON o.no = e.source
  WHERE e.removed > 0 AND NOT EXISTS (SELECT 1 FROM evidence v WHERE v.run = e.no) AND {_WANTED}
 """
+_KEY_OF = "SELECT id FROM record WHERE no = ?"
 _UNPIN = "DELETE FROM pin WHERE no IN carray(?)"
 _UNPIN_ALL = "DELETE FROM pin WHERE source = (SELECT no FROM source WHERE name = ?)"
 _UNPIN_PENDING = "DELETE FROM pending_pin WHERE source = ?"
@@ -386,6 +387,16 @@ def known_record_rows(
         KnownRecord(no, source_no, source, url, bool(held), bool(pinned))
         for no, source_no, source, url, held, pinned in rows
     ]
+
+
+def known_record_row(connection: Connection, number: int) -> tuple[KnownRecord, bytes] | None:
+    """Return the record of a number, with the id of its address (32 bytes); None: there is none."""
+    row: Any = connection.execute(_OF_NUMBERS, (numbers_for_sql([number]),)).fetchone()
+    if row is None:
+        return None
+    no, source_no, source, url, held, pinned = row
+    key: Any = connection.execute(_KEY_OF, (number,)).get
+    return KnownRecord(no, source_no, source, url, bool(held), bool(pinned)), bytes(key)
 
 
 def known_request_url(connection: Connection, word: str, trackers: Trackers) -> str | None:
