@@ -211,7 +211,7 @@ def url_of_folder(path: bytes | str) -> str:
     Raises:
         ValueError: the path is relative, or has a NUL.
     """
-    text = path.decode("utf-8", "surrogateescape") if isinstance(path, bytes) else path
+    text = path.decode(errors="surrogateescape") if isinstance(path, bytes) else path
     if "\0" in text:
         raise ValueError(f"{text!r} is no path: it has a NUL character")
     if _WINDOWS_PATH.match(text):

@@ -350,7 +350,7 @@ class JobDefinition(_Part):
         try:
             definition = cls.model_validate(body)
         except ValidationError as error:
-            found = error.errors(include_url=False)[0]
+            found = error.errors()[0]
             raise job_error_of_defect(found, found["loc"]) from None  # it repeats the request
         definition.check(now)
         return definition

@@ -4,14 +4,16 @@ import json
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from smartcrawl.commands import embed, library_actions, plan
+from smartcrawl.commands import audit, embed, library_actions, plan
 from smartcrawl.index.debts import PaidDebts
 from smartcrawl.index.vectorstore.ports import UploadedFile
+from smartcrawl.registry.repair.salvage import Copied, MendedRows, Salvaged
 from smartcrawl.run.pushing import LeftUploads
 
 Printed = pytest.CaptureFixture[str]
@@ -27,6 +29,19 @@ def test_a_plan_says_of_kept_pages_alone_that_the_check_failed(capsys: Printed):
     _, withheld, kept = capsys.readouterr().out.splitlines()[:3]
     assert withheld.split() == ["withheld", "1"]
     assert kept.strip().endswith("1, because the check before removal failed")
+
+
+def test_a_salvage_says_one_of_one_row_and_several_of_others(capsys: Printed):
+    mended = MendedRows(fetched_again=1, sources=2, hosts=0, dropped=3)
+    done = Salvaged(Path("registry.db.damaged"), (Copied("record", 5),), mended)
+
+    audit.print_salvage_command(done, as_json=False)
+
+    shown = capsys.readouterr().out
+    assert "\n1 page has lost content or state; the next crawl downloads it again\n" in shown
+    assert "\n2 sources have lost their names and are now called salvaged-NUMBER\n" in shown
+    assert "\n3 rows are unreadable or belong to missing ones, and are left out\n" in shown
+    assert "host" not in shown
 
 
 def test_embed_names_the_page_and_the_reason_of_a_text_without_a_vector(capsys: Printed):

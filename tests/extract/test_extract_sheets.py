@@ -64,6 +64,16 @@ def test_two_cells_in_opposite_corners_cost_two_cells(tmp_path):
     assert text(body) == "at A1\n" + "\t" * 100 + "at XFD1048576"
 
 
+def test_a_sparse_sheet_may_begin_with_a_cell_without_a_value():
+    empty = '<c r="A1"><v/></c>'
+    body = with_rows(row(1, empty, cell("B1"), cell("C1")) + row(1_048_576, cell("D1048576")))
+    last = row(1_048_576, cell("XFD1048576"))
+    wide = with_rows(row(1, empty, cell("B1"), cell("C1")) + last)
+
+    assert text(wide) == "\tat B1\tat C1\n" + "\t" * 100 + "at XFD1048576"
+    assert text(body) == "\tat B1\tat C1\n\t\t\tat D1048576"
+
+
 def test_cells_along_a_diagonal_are_no_grid():
     places = [f"{openpyxl.utils.get_column_letter(n)}{n}" for n in range(1, 3_001)]
     body = with_rows("".join(row(n, cell(place)) for n, place in enumerate(places, 1)))

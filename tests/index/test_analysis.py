@@ -193,6 +193,8 @@ def test_a_snippet_is_the_part_with_most_words():
     assert len(found.replace("…", "").split()) == SHOWN
     assert snippet("a lamp", "lamp") == "a [lamp]"
     assert snippet(filler, "lamp") == " ".join(filler.split()[:SHOWN]) + " …"
+    whole = " ".join(filler.split()[:SHOWN])
+    assert snippet(whole, "lamp") == whole
 
 
 def test_a_snippet_of_a_script_without_spaces_has_a_part_of_the_text():

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import pytest
 
@@ -13,6 +14,7 @@ from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.connection import last_sequence_number
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.removal import purge
 from smartcrawl.registry.runs import runs
@@ -84,6 +86,30 @@ def _write(desk: Desk, remote: RemoteIndexing, visits: list[Visit], number: int)
         return commit.write(batch, NOW)
 
     return remote.perform(desk.connection, work, now=NOW, number=number)
+
+
+class Overtaken(Shelf):
+    """An index whose documents have a later version, ``newest``."""
+
+    def __init__(self, newest: int) -> None:
+        super().__init__()
+        self._newest = newest
+
+    def write(self, pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
+        return ["" for _ in pages]
+
+    def newest(self) -> int:
+        return self._newest
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_version_that_the_registry_never_gave_out_ends_the_writes(desk: Desk, beyond: int):
+    desk.open()
+    index = Overtaken(last_sequence_number(desk.connection, "number") + beyond)
+    expected = pytest.raises(SinkError, match="restored from a backup")
+
+    with expected if beyond > 0 else nullcontext():
+        write(desk, RemoteIndexing(index, CHUNKED), (A, "first"))
 
 
 def opened(desk: Desk) -> list[object]:

@@ -2,6 +2,9 @@
 
 import pytest
 
+from smartcrawl.model.documents import CUT, Link
+from smartcrawl.registry.pack import unpack_stored_links
+from smartcrawl.rules.traps import ENDLESS
 from tests.crawls.commands import Crawl
 from tests.lab.lab_crawl import LabCrawl
 from tests.lab.lab_site import LabSite
@@ -27,6 +30,13 @@ class Endless(LabSite):
 
 def numbers(crawl: Crawl) -> list[int]:
     return sorted(int(path.partition("=")[2]) for path in crawl.pages() if "=" in path)
+
+
+def links(crawl: Crawl, url: str) -> list[Link]:
+    """The stored links of a page."""
+    read = "SELECT l.raw FROM links l JOIN record r USING (no) WHERE r.url"
+    [(raw,)] = crawl.rows(f"{read} = '{url}'")
+    return list(unpack_stored_links(raw))
 
 
 @pytest.mark.parametrize("validators", [True, False])
@@ -78,6 +88,21 @@ def test_a_last_page_with_a_new_link_goes_on(crawl: LabCrawl):
 
     assert "/more" in crawl.pages()
     assert numbers(crawl)[-1] > site.entries + 20
+
+
+def test_a_page_behind_the_end_that_another_page_names_is_an_ordinary_link(crawl: LabCrawl):
+    crawl.web.sites[:] = [site := Endless()]
+    site.validators = False
+    site.pages["/"] = html("Home", "/list")
+    crawl(site.url("/"))
+    last = f"/list?page={site.entries + 20}"
+    next_ = site.url(f"/list?page={site.entries + 21}")
+    assert links(crawl, site.url(last)) == [Link(next_, ENDLESS, CUT, False)]
+
+    site.pages["/"] = html("Home", "/list", next_)
+    crawl(site.url("/"))
+
+    assert links(crawl, site.url(last)) == [Link(next_, "n", "hyperlink", False)]
 
 
 def test_pages_that_a_list_names_are_no_chain_however_alike_they_are(site: Site, crawl: Crawl):

@@ -121,6 +121,7 @@ def test_pages_that_a_new_scope_leaves_out(lab: Lab):
     plan = planned(lab.crawl, lab.settings)
 
     assert plan["removes"] == {"excluded": 1}
+    assert [row["when"] for row in plan["removed"]] == ["after 1 more run leaves it out"]
     lab.run()
     check(lab.crawl, lab.site, plan)
 
@@ -181,6 +182,31 @@ def test_the_guard_withholds_in_the_plan_what_it_withholds_in_the_run(lab: Lab):
     assert plan["guard"] == {"withholds": True, "removals": 12, "pages": 13}
     assert lab.run().withheld == 12
     check(lab.crawl, lab.site, plan)
+
+
+@pytest.mark.parametrize(
+    ("answer", "rule", "when"),
+    [
+        (Page(redirect="/new"), "redirect", "finds that it redirects to an indexed page"),
+        (Page("no", status=406), "not acceptable", "finds that it must not be indexed"),
+        (Page("gone", status=410), "gone", "gets 410"),
+    ],
+    ids=["redirect", "not acceptable", "gone"],
+)
+def test_a_plan_says_what_the_next_run_must_find_to_remove_a_page(
+    lab: Lab, answer: Page, rule: str, when: str
+):
+    paths = [f"/{n}" for n in range(12)]
+    small(lab, *paths, "/new")
+    lab.run()
+    lab.pages |= dict.fromkeys(paths, answer)
+    lab.run()
+    lab.run()  # the guard withholds them
+
+    plan = planned(lab.crawl, lab.settings)
+
+    assert plan["removes"] == {rule: 12}
+    assert {row["when"] for row in plan["removed"]} == {f"after 1 more run {when}"}
 
 
 def test_a_plan_of_a_folder(crawl: LabCrawl, tmp_path: Path):

@@ -3,9 +3,18 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.pages import VisitAttempt
-from smartcrawl.model.rendered import DataRow, Need, NewRendering, StoredRendering
+from smartcrawl.model.rendered import (
+    DataRow,
+    Need,
+    NewRendering,
+    StoredRendering,
+    pack_page_needs,
+    unpack_page_needs,
+)
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.rendered import count_page_needs, delete_unused_data_rows
 from smartcrawl.rules.model import Outcome
@@ -102,3 +111,10 @@ def test_no_record_is_read_for_a_source_without_rendered_pages(desk: Desk):
     watched: Any = Watched(desk)
     assert delete_unused_data_rows(watched, run.source) == 0
     assert not any("record" in statement for statement in watched.statements)
+
+
+def test_packed_needs_without_the_last_version_are_no_needs():
+    packed = pack_page_needs([(1, 2), (3, 4)])
+
+    with pytest.raises(ValueError, match="shorter"):
+        unpack_page_needs(packed[:-8])

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, islice
+from math import isclose
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -310,7 +311,7 @@ def _largest_lines(page: Any) -> str:
         return ""
     parts: list[str] = []
     for size, line in lines:
-        if _SAME * largest <= size <= largest / _SAME:
+        if isclose(size, largest, rel_tol=1 - _SAME):
             parts.append(line)
         elif parts:
             break

@@ -116,7 +116,7 @@ def _parsed(model: type[_Model], body: bytes) -> _Model:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "it"
         raise PayloadError(
             f"the API's answer is not as documented ({where}: {first['msg']})"

@@ -297,7 +297,7 @@ def sharepoint_payload(model: type[_Model], value: object) -> _Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "it"
         raise PayloadError(f"{where}: {sharepoint_words(first['msg'])}") from error
 
