@@ -44,9 +44,9 @@ class Command(RegistryCommand):
             "Search the crawled pages, best first. Pages with few of the words come behind "
             'those with most of them. "Two words" in quotes must occur together; -word or '
             '-"two words" must '
-            "not occur; site:HOST, site:HOST/PATH, site:file:///FOLDER and in:SOURCE "
-            "limit the search; -site: and -in: leave pages out. Quote the whole query "
-            "for the shell."
+            "not occur; site:HOST, site:HOST/PATH, site:file:///FOLDER, in:SOURCE, language:LL, "
+            "type:pdf, after:2026-05 and before:2026-05-31 limit the search; -site:, -in:, "
+            "-language: and -type: leave pages out. Quote the whole query for the shell."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:

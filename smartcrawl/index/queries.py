@@ -21,7 +21,8 @@ from smartcrawl.model.exceptions import SearchQueryError
 from smartcrawl.model.file_urls import normalize_file_url, url_of_folder
 
 _PART: Final = re.compile(
-    r'(?P<sign>(?<!\S)-(?!-))?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<![^\s-])(?:site|in)):'
+    r'(?P<sign>(?<!\S)-(?!-))?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<![^\s-])'
+    r'(?:site|in|(?:language|type|after|before)(?=:(?:[^\s"]|"[^"])))):'
     r'(?:"(?P<whole>[^"]*)"|(?P<value>[^\s"]*))|(?P<word>[^\s"]+))'
 )
 #: The name of a programming language with signs at its end, among signs of the sentence.
@@ -84,6 +85,12 @@ class Query:
     sources: tuple[str, ...] = ()
     excluded_sites: tuple[str, ...] = ()
     excluded_sources: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()  #: as they were written, here and below (``index.filters``)
+    excluded_languages: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    excluded_types: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
     language: str = ""  #: ISO 639-1, the only one of the pages; empty: any
     is_question: bool = False  #: whether a person might ask another with these words
 
@@ -113,7 +120,7 @@ def parsed_search_query(query: str, language: str = "") -> Query:
 
     Words that signs join stay together, and so do "quoted words", which must occur. Function words
     are left out, unless there are no others. Parts without a letter or digit are left out, and so
-    are sites and sources without a value, and characters that no index takes: NUL and halves of
+    are filters without a value, and characters that no index takes: NUL and halves of
     surrogate pairs. Of the words, and of each other kind of part, the first ``MOST`` count; all
     sources count, because one name may stand for many.
 
@@ -124,6 +131,9 @@ def parsed_search_query(query: str, language: str = "") -> Query:
     >>> found = parsed_search_query("who -draft site:a.example/docs in:manual")
     >>> found.terms[0].text, found.excluded, found.sites, found.sources
     ('who', ('draft',), ('a.example/docs',), ('manual',))
+    >>> found = parsed_search_query("lamp type:pdf after:2025 -after:2026-05")  # before:2026-05
+    >>> found.types, found.after, found.before
+    (('pdf',), ('2025',), ('2026-05',))
 
     Two dashes are part of a word: the option of a program.
 
@@ -154,13 +164,19 @@ def parsed_search_query(query: str, language: str = "") -> Query:
         sources=tuple(dict.fromkeys(filters["in", False])),
         excluded_sites=_first(filters["site", True]),
         excluded_sources=tuple(dict.fromkeys(filters["in", True])),
+        languages=_first(filters["language", False]),
+        excluded_languages=_first(filters["language", True]),
+        types=_first(filters["type", False]),
+        excluded_types=_first(filters["type", True]),
+        after=_first([*filters["after", False], *filters["before", True]]),
+        before=_first([*filters["before", False], *filters["after", True]]),
         language=language,
         is_question=left_out >= _QUESTION,
     )
 
 
 def search_query_text(query: str) -> str:
-    """Return the words of a query as a person wrote them, without signs, sites and sources.
+    """Return the words of a query as a person wrote them, without signs and filters.
 
     >>> search_query_text('how do I "undo it" -draft site:a.example in:manual ?')
     'how do I undo it ?'
@@ -206,7 +222,7 @@ def search_query_with_sources(query: str, named: Callable[[str], Sequence[str]])
 
 
 def _filter_value(part: re.Match[str]) -> str:
-    """Return the value of a site: or in: as it is looked for."""
+    """Return the value of a filter as it is looked for."""
     return _SCHEME.sub("", part["whole"] or part["value"] or "").strip()
 
 

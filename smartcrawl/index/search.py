@@ -13,6 +13,7 @@ from smartcrawl.index.document_pages import hits_with_document_pages
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.finding import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
+from smartcrawl.index.filters import search_query_filters
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.index.queries import (
     parsed_search_query,
@@ -75,7 +76,7 @@ def search_index(
 
     Raises:
         UnknownNameError: in: or -in: of the query names a source that does not exist.
-        SearchQueryError: site: or -site: of the query names no address.
+        SearchQueryError: a filter of the query has a value that means nothing.
         SinkError: the index does not answer, or is not the one that the registry wrote.
         NoVectorsError: ``mode`` needs vectors, and there are none, or none of the query.
         EmbedderError: ``mode`` is of vectors alone, and the embedder does not answer.
@@ -135,11 +136,12 @@ def _query_of_sources(connection: Connection, query: str, readable: Readable) ->
 
     Raises:
         UnknownNameError: it names a source that does not exist, or is not to be read.
-        SearchQueryError: it names a site that is no address.
+        SearchQueryError: a filter of it has a value that means nothing.
     """
     parsed = parsed_search_query(query)
     for site in (*parsed.sites, *parsed.excluded_sites):
         search_query_place(site)
+    search_query_filters(parsed)
     if not parsed.terms or not (parsed.sources or parsed.excluded_sources):
         return query
     known = stored_source_names(connection) if readable is None else readable

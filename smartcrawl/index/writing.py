@@ -114,8 +114,9 @@ SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk, c.content_hash
  WHERE r.content IN carray(:contents) OR r.sunk IN carray(:contents) OR r.no IN carray(:again)
 """
 _PAGES = """
-SELECT r.no, r.url, r.canonical_url, r.last_changed, r.content_type, s.depth, c.no, c.content_hash,
-       c.title, c.description, c.language, c.published, c.author, c.marked, c.document
+SELECT r.no, r.url, r.canonical_url, r.last_changed, coalesce(r.media, r.content_type), s.depth,
+       c.no, c.content_hash, c.title, c.description, c.language, c.published, c.author, c.marked,
+       c.document
   FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
  WHERE r.no IN carray(?)
 """

@@ -13,8 +13,14 @@ from typing import Any, Final
 from smartcrawl.index.analysis.marking import Marks
 from smartcrawl.index.analysis.stems import Keys, asked_keys_of_languages, index_keys
 from smartcrawl.index.analysis.words import words_at
-from smartcrawl.index.elasticsearch.documents import WEIGHTS, WORDS, analyzer_suffix
+from smartcrawl.index.elasticsearch.documents import (
+    WEIGHTS,
+    WORDS,
+    analyzer_suffix,
+    index_timestamp,
+)
 from smartcrawl.index.embedded.vectors import index_vector_numbers
+from smartcrawl.index.filters import SearchFilters, search_query_filters
 from smartcrawl.index.queries import (
     Query,
     Term,
@@ -34,6 +40,7 @@ from smartcrawl.index.ranking import (
     rate_far_parts,
 )
 from smartcrawl.index.searching import FoundPage, HitChunk, Proposed, QueryMarker
+from smartcrawl.model.page_types import BEGINNINGS, ENDINGS, NAMED, OTHER
 from smartcrawl.model.urls import shown_title
 from smartcrawl.registry.visibility import Readable
 
@@ -200,12 +207,59 @@ def search_filters(
         filters.append({"term": {"language": query.language}})
     if query.sites:
         filters.append({"bool": {"should": _at_sites(query.sites)}})
+    asked = search_query_filters(query)
+    if asked.languages:
+        filters.append(_any_of(map(_of_language, asked.languages)))
+    if asked.types:
+        filters.append(_any_of(map(_of_type, asked.types)))
+    if asked.of_dates:
+        filters.append(_at_dates(asked))
     excluded = [_anywhere(text, wording) for text in query.excluded] + _at_sites(
         query.excluded_sites
     )
     if query.excluded_sources:
         excluded.append(_of_sources(query.excluded_sources))
+    excluded += map(_of_language, asked.excluded_languages)
+    excluded += map(_of_type, asked.excluded_types)
     return {"filter": filters, "must_not": excluded}
+
+
+def _any_of(queries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"bool": {"should": list(queries), "minimum_should_match": 1}}
+
+
+def _lacks(field: str) -> dict[str, Any]:
+    return {"bool": {"must_not": [{"exists": {"field": field}}]}}
+
+
+def _of_language(code: str) -> dict[str, Any]:
+    return {"term": {"language": code}} if code else _lacks("language")
+
+
+def _of_type(word: str) -> dict[str, Any]:
+    """Return the query for pages of one of ``page_types``."""
+    if word == OTHER:
+        others = [_of_type(one) for one in NAMED if one != word]
+        return {"bool": {"must_not": others}}
+    named = {"terms": {"mimeType": list(NAMED[word])}}
+    if word in BEGINNINGS:
+        like: dict[str, Any] = {"prefix": {"mimeType": BEGINNINGS[word]}}
+    elif word in ENDINGS:
+        like = {"wildcard": {"mimeType": f"*{ENDINGS[word]}"}}
+    else:
+        return named
+    every = [name for names in NAMED.values() for name in names]
+    unnamed = {"bool": {"filter": [like], "must_not": [{"terms": {"mimeType": every}}]}}
+    return _any_of([named, unnamed])
+
+
+def _at_dates(asked: SearchFilters) -> dict[str, Any]:
+    """Return the query for pages of some dates: that of publication, else of the last change."""
+    bounds = {"gte": asked.since, "lt": asked.until}
+    between: dict[str, Any] = {name: index_timestamp(at) for name, at in bounds.items()
+                               if at is not None}  # fmt: skip
+    changed = [{"range": {"lastChanged": between}}, _lacks("published")]
+    return _any_of([{"range": {"published": between}}, {"bool": {"filter": changed}}])
 
 
 def _anywhere(text: str, wording: Wording, *, name: str | None = None) -> dict[str, Any]:

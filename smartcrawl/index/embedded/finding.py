@@ -18,6 +18,7 @@ from smartcrawl.index.analysis.stems import (
     index_words,
 )
 from smartcrawl.index.embedded.vectors import index_halfvec_text
+from smartcrawl.index.filters import SearchFilters, search_query_filters
 from smartcrawl.index.queries import (
     Query,
     Term,
@@ -47,6 +48,7 @@ from smartcrawl.index.searching import (
     proposing_search_terms,
 )
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.page_types import BEGINNINGS, ENDINGS, NAMED, OTHER
 from smartcrawl.model.program import extra_installation
 from smartcrawl.model.urls import shown_title
 from smartcrawl.registry.chunks import vector_table
@@ -66,6 +68,19 @@ _CHUNK_IN_SOURCES: Final = """
               WHERE v.no = k.content AND o.name IN carray(:wanted))
 """
 _HAVING = "p.content {negation} IN (SELECT k.content FROM {match})"
+_IN_LANGUAGES = "{negation} c.language IN carray(:{name})"
+#: The content has a record that meets conditions.
+_OF_RECORD = """EXISTS (
+    SELECT 1 FROM record r WHERE r.content = c.no AND r.entry > 0 AND {conditions})"""
+_DATE = "coalesce(c.published, r.last_changed)"
+#: The media type of a record ``r``: as a file was read, or as a server names it.
+RECORD_MEDIA: Final = {
+    dialect: base.format("coalesce(r.media, r.content_type, '')")
+    for dialect, base in (
+        ("sqlite", "lower(trim(substr({0}, 1, instr({0} || ';', ';') - 1)))"),
+        ("postgres", "lower(trim(split_part({0}, ';', 1)))"),
+    )
+}
 _AT_SITES = """p.content IN (
     SELECT r.content FROM record r JOIN host h ON h.no = r.host WHERE r.entry > 0 AND ({sites}))
 """
@@ -107,11 +122,16 @@ def search_conditions(
     sources: Sequence[str],
     value: Callable[[str], str],
     readable: Readable = None,
+    *,
+    dialect: str,
 ) -> tuple[str, dict[str, Any]]:
     """Return the conditions that contents ``c`` and ``p.content`` must meet, and their values.
 
     Without any they are ``NO_CONDITION``. ``sources`` empty means all, and so does ``readable``
     None: those that the caller may read. ``value`` returns what matches a text.
+
+    Raises:
+        SearchQueryError: a filter of the query has a value that means nothing.
     """
     conditions: list[str] = []
     values: dict[str, Any] = {}
@@ -126,7 +146,17 @@ def search_conditions(
     if query.language:
         conditions.append("c.language = :content_language")
         values["content_language"] = query.language
-    sites, of_sites = site_conditions(query)
+    filters = search_query_filters(query)
+    for negation, codes in (("", filters.languages), ("NOT", filters.excluded_languages)):
+        if codes:
+            name = f"{negation.lower() or 'of'}_languages"
+            conditions.append(_IN_LANGUAGES.format(negation=negation, name=name))
+            values[name] = Many(list(codes))
+    of_records, more = _filter_conditions(filters, dialect)
+    if of_records:
+        conditions.append(_OF_RECORD.format(conditions=of_records))
+        values |= more
+    sites, of_sites = _site_conditions(query)
     if sites:
         conditions.append(_AT_SITES.format(sites=sites))
         values |= of_sites
@@ -139,7 +169,46 @@ def search_conditions(
     return " AND ".join(conditions) or NO_CONDITION, values
 
 
-def site_conditions(query: Query) -> tuple[str, dict[str, Any]]:
+def record_conditions(query: Query, dialect: str) -> tuple[str, dict[str, Any]]:
+    """Return a condition on ``r``, ``h`` and ``c`` for the filters of a query that records meet.
+
+    They are sites, types and dates. The second part has its values.
+    """
+    sites, values = _site_conditions(query)
+    filters, more = _filter_conditions(search_query_filters(query), dialect)
+    return " AND ".join(filter(None, (sites, filters))) or NO_CONDITION, values | more
+
+
+def _filter_conditions(filters: SearchFilters, dialect: str) -> tuple[str, dict[str, Any]]:
+    """Return a condition on ``r`` and ``c`` for types and dates, and its values."""
+    conditions: list[str] = []
+    values: dict[str, Any] = {}
+    for negation, types in (("", filters.types), ("NOT ", filters.excluded_types)):
+        if types:
+            each = [_type_condition(word, RECORD_MEDIA[dialect]) for word in types]
+            conditions.append(f"{negation}({' OR '.join(each)})")
+    for sign, name, second in ((">=", "since", filters.since), ("<", "until", filters.until)):
+        if second is not None:
+            conditions.append(f"{_DATE} {sign} :{name}")
+            values[name] = second
+    return " AND ".join(conditions), values
+
+
+def _type_condition(word: str, media: str) -> str:
+    """Return the condition of one of ``page_types``; its texts are our own."""
+    if word == OTHER:
+        return " AND ".join(f"NOT ({_type_condition(one, media)})" for one in NAMED if one != word)
+    named = ", ".join(f"'{name}'" for name in NAMED[word])
+    found = f"{media} IN ({named})"
+    like = f"{BEGINNINGS[word]}%" if word in BEGINNINGS else ""
+    like = like or (f"%{ENDINGS[word]}" if word in ENDINGS else "")
+    if not like:
+        return found
+    every = ", ".join(f"'{name}'" for names in NAMED.values() for name in names)
+    return f"{found} OR {media} LIKE '{like}' AND {media} NOT IN ({every})"
+
+
+def _site_conditions(query: Query) -> tuple[str, dict[str, Any]]:
     """Return a condition on ``r`` and ``h`` for the sites of a query, and its values."""
     conditions: list[str] = []
     values: dict[str, Any] = {}
@@ -481,7 +550,7 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
   JOIN state s ON s.no = r.no
   JOIN source o ON o.no = r.source
   JOIN host h ON h.no = r.host
- WHERE c.no IN carray(:contents) AND ({sites})
+ WHERE c.no IN carray(:contents) AND ({conditions})
  ORDER BY length(r.url), r.url
 """
 #: Texts of chunks ``k``.
@@ -558,7 +627,10 @@ class IndexTables:
         return _read(rows, counts)
 
     def _conditions(self, query: Query) -> tuple[str, dict[str, Any]]:
-        return search_conditions(query, self._language, self._sources, self._value, self._readable)
+        return search_conditions(
+            query, self._language, self._sources, self._value, self._readable,
+            dialect=self._connection.dialect,
+        )  # fmt: skip
 
     def counted(self, terms: Sequence[Term]) -> list[int]:
         """Return how many chunks have each word."""
@@ -599,9 +671,9 @@ class IndexTables:
         if not contents.values:
             return {}
         self._records.clear()
-        sites, values = site_conditions(query)
+        conditions, values = record_conditions(query, self._connection.dialect)
         values |= {"contents": contents}
-        statement = _RECORDS.format(sites=sites or "1 = 1")
+        statement = _RECORDS.format(conditions=conditions)
         for content, *row in self._connection.execute(statement, values).fetchall():
             self._records[content].append(row)
         parts = first_parts(self._connection, contents)

@@ -1,0 +1,201 @@
+"""Filters by language, type and date, and counts of these, are alike in all indexes (ADR 164)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pytest
+
+from smartcrawl.extract.formats import FORMATS
+from smartcrawl.index.embedded.choice import search_embedded_index
+from smartcrawl.index.filters import SearchFilters, search_query_filters
+from smartcrawl.index.queries import parsed_search_query
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.exceptions import SearchQueryError
+from smartcrawl.model.page_types import NAMED, OTHER, page_type
+from smartcrawl.registry.database.postgres import PostgresDatabase
+from tests.index.shelf import BASE, address, entry, opened, page
+from tests.registry.build import Desk
+from tests.registry.spare import Spare
+from tests.servers import Elasticsearch
+
+Ask = Callable[..., Any]
+WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
+
+def moment(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+
+class Shelved(NamedTuple):
+    """A page with the facts that filters look at."""
+
+    place: str
+    media: str
+    language: str
+    changed: str
+    published: str = ""
+    source: str = "docs"
+    text: str = "a lantern"
+
+
+SHELF = [
+    Shelved("a", "text/html; charset=utf-8", "en", "2026-05-02T00:00:00"),
+    Shelved("b", "Application/PDF", "en", "2026-05-01T00:00:00"),
+    Shelved("c", "application/pdf", "de", "2026-04-30T23:59:59"),
+    Shelved("d", "text/x-rust", "en", "2026-05-02T00:00:00", "2024-12-31T23:59:59"),
+    Shelved("e", "image/svg+xml", "de", "2026-05-02T00:00:00", "2025-01-01T00:00:00"),
+    Shelved("f", "", "", "2026-05-02T12:00:00", source="shop"),
+    Shelved("g", "application/xhtml+xml", "fr", "2026-05-03T00:00:00", source="shop"),
+    Shelved("a", "text/html", "en", "2026-05-02T00:00:00", source="shop"),
+    Shelved("h", WORD, "en", "2026-05-02T00:00:00", text="a tower and nothing else"),
+]
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[Ask]:
+    with filled(Desk()) as ask:
+        yield ask
+
+
+@pytest.fixture(scope="module")
+def postgres_index(spare_registries: Spare) -> Iterator[Ask]:
+    url = spare_registries.take()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
+        with filled(Desk()) as ask:
+            yield ask
+    spare_registries.put_back(url)
+
+
+@contextmanager
+def filled(desk: Desk) -> Iterator[Ask]:
+    for source in ("docs", "shop"):
+        desk.source = source
+        desk.open()
+        for one in SHELF:
+            if one.source == source:
+                visit = desk.visit(address(one.place), f"{one.text} {one.place}")
+                assert visit.parsed.document is not None
+                visit.answer.content_type = one.media
+                said = moment(one.published) if one.published else None
+                visit.parsed.document = replace(
+                    visit.parsed.document, language=one.language, published=said
+                )
+                desk.write(visit, now=moment(one.changed))
+        desk.seal()
+    yield lambda query, **options: search_embedded_index(desk.connection, query, **options)
+    desk.close()
+
+
+@pytest.fixture(scope="module")
+def elastic(elasticsearch: Elasticsearch) -> Iterator[Ask]:
+    with elasticsearch.prefix() as prefix, opened(elasticsearch.url, prefix) as sink:
+        pages = [
+            page(
+                one.place,
+                language=one.language,
+                source=one.source,
+                chunks=[Chunk((), f"{one.text} {one.place}")],
+                mime_type=one.media.partition(";")[0].strip().lower(),
+                last_changed=moment(one.changed),
+                published=moment(one.published) if one.published else None,
+            )
+            for one in SHELF
+        ]
+        sink.write([entry(one) for one in pages])
+        sink.refresh()
+        yield sink.answer
+
+
+SINKS = pytest.mark.parametrize(
+    "sink",
+    ["embedded", "postgres_index", "elastic"],
+    ids=["embedded", "postgres", "elasticsearch"],
+)
+
+
+def places(hits: Sequence[Any]) -> str:
+    return "".join(sorted(hit.url.removeprefix(BASE) for hit in hits))
+
+
+FILTERS = {
+    "language:en": "abd",
+    "language:de language:fr": "ceg",
+    "-language:en": "cefg",
+    "language:unknown": "f",
+    "-language:unknown -language:de": "abdg",
+    "type:pdf": "bc",
+    "type:html": "ag",
+    "type:md": "",
+    "type:text type:xml": "de",
+    "type:other": "f",
+    "-type:pdf -type:other": "adeg",
+    "type:application/pdf": "bc",
+    "after:2026-05-02": "afg",
+    "after:2026-5": "abfg",
+    "before:2026-05": "cde",
+    "after:2025 before:2026": "e",
+    "before:2025": "d",
+    "after:2027": "",
+    "-after:2025": "d",
+    "after:2020 after:2025": "abcefg",
+    "type:pdf language:de": "c",
+    "type:html after:2026-05-03 in:shop": "g",
+    "type:pdf site:a.example/b": "b",
+    "before:2026 site:a.example/b": "",
+    '"lantern" type:pdf -language:de': "b",
+}
+
+
+@SINKS
+@pytest.mark.parametrize("asked", FILTERS)
+def test_filters_limit_a_search(request: pytest.FixtureRequest, sink: str, asked: str):
+    found = request.getfixturevalue(sink)(f"lantern {asked}", limit=100)
+
+    assert places(found.hits if hasattr(found, "hits") else found[0]) == FILTERS[asked]
+
+
+def test_every_format_that_is_read_has_a_type():
+    assert {page_type(media) for media in FORMATS} <= NAMED.keys() - {OTHER}
+    assert len({page_type(media) for media in FORMATS}) == len(FORMATS)
+
+
+def test_values_of_filters():
+    query = "lamp language:PT-br -language:de type:.MD after:2025 after:2026-05 before:2026-06-01"
+    found = search_query_filters(parsed_search_query(query))
+
+    assert found == SearchFilters(
+        languages=("pt",), excluded_languages=("de",), types=("markdown",),
+        since=moment("2026-05-01"), until=moment("2026-06-01"),
+    )  # fmt: skip
+    assert found.of_dates
+    assert not search_query_filters(parsed_search_query("lamp type:md")).of_dates
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        ("language:german", "is not a two-letter code: write en, or unknown"),
+        ("-language:e", "is not a two-letter code: write en, or unknown"),
+        ("type:word", "is not a type of page: write one of html, text, pdf, docx,"),
+        ("after:today", "is not a date: write 2026, 2026-05 or 2026-05-01"),
+        ("before:2026-02-30", "is not a date: write 2026, 2026-05 or 2026-05-01"),
+        ("-before:26", "is not a date: write 2026, 2026-05 or 2026-05-01"),
+        ("after:0000", "is not a date: write 2026, 2026-05 or 2026-05-01"),
+        ("after:2026-05-01T12:00", "is not a date: write 2026, 2026-05 or 2026-05-01"),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused(part: str, why: str):
+    with pytest.raises(SearchQueryError) as refused:
+        search_query_filters(parsed_search_query(f"lamp {part}"))
+    assert why in str(refused.value)
+    assert 'to search for these words, quote them: "' in str(refused.value)
+
+
+@pytest.mark.parametrize("query", ["type: int", "what comes after: dusk", 'language:"" spoken'])
+def test_a_name_without_a_value_is_a_word(query: str):
+    assert search_query_filters(parsed_search_query(query)) == SearchFilters()
+    assert parsed_search_query(query).terms
