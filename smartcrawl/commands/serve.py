@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
+import webbrowser
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from smartcrawl.commands.running import PlainSettings
@@ -132,8 +134,9 @@ class Command(BaseCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Serve the HTTP API until SIGTERM or Ctrl-C. On a loopback address no key is "
-            "needed; on any other address every request needs one, so make a key first. "
+            "Serve pages for a browser and the HTTP API until SIGTERM or Ctrl-C. On a loopback "
+            "address no key is needed; on any other address every request needs one, so make a "
+            "key first. "
             "Exit status: 0 ended normally, 1 it cannot listen, or there is no key."
         )
 
@@ -143,6 +146,7 @@ class Command(BaseCommand):
         for option, metavar, name in (("--host", "IP", "API_HOST"), ("--port", "N", "API_PORT")):
             help_text = f"{SETTINGS[name].meaning} ({name}, default: {SETTINGS[name].default})"
             parser.add_argument(option, metavar=metavar, help=help_text)
+        parser.add_argument("--open", action="store_true", help="open the pages in a browser")
         keys = parser.add_mutually_exclusive_group()
         keys.add_argument("--create-key", metavar="NAME", help="make a key and print it once")
         keys.add_argument("--list-keys", action="store_true", help="list the keys")
@@ -168,6 +172,8 @@ class Command(BaseCommand):
             )
         if opts.create_key is None and (opts.scope or opts.expires_days or opts.sources):
             raise UsageError("--scope, --sources and --expires-days need --create-key NAME")
+        if opts.open and (opts.create_key is not None or opts.list_keys or opts.revoke_key):
+            raise UsageError("--open is for a server, not for its keys")
         if opts.sources is not None and opts.scope == Scope.ADMIN.name.lower():
             raise UsageError("--sources is not for --scope admin, which reads every source")
         if opts.expires_days is not None and opts.expires_days > _MOST_DAYS:
@@ -210,8 +216,10 @@ class Command(BaseCommand):
             if opts.format == "json":
                 print_json({"url": url, "pid": os.getpid(), "keysRequired": server.keys_required})
             else:
-                print_note(f"serving at {url}; stop with Ctrl-C")
+                print_note(f"serving at {url}/ (pages and API); stop with Ctrl-C")
                 print_note_of_serving_without_keys(server)
+            if opts.open:
+                Thread(target=open_pages_in_browser, args=(url,), daemon=True).start()
             sys.stdout.flush()  # the program that started this one may wait for the address
             declared = DeclaredNames(*options.source_files)
             program = command_crawl_program(self, options, declared)
@@ -220,6 +228,13 @@ class Command(BaseCommand):
             counts = RequestCounts(server)
             app = create_app(options, server, ending=scheduler.ending, counts=counts)
             serve_api(app, listening, server, counts, scheduler)
+
+
+def open_pages_in_browser(url: str) -> None:
+    """Open the pages in the browser of this machine; a program without a window waits for it."""
+    here = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    if not webbrowser.open(f"{here}/"):
+        print_complaint("serve", f"no browser was found here: open {here}/ in one")
 
 
 def _works(

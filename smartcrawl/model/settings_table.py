@@ -291,6 +291,8 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
             "requests for documents and searches", least=1),
         Whole("API_MONITORING_PER_MINUTE", 500, "requests a minute",
             "requests for states and counts", least=1),
+        Whole("API_PAGES_PER_MINUTE", 600, "requests a minute",
+            "requests for pages in a browser, of each session", least=1),
         Switch("API_REQUIRE_IDEMPOTENCY_KEY", False, "switch",
             "refuse to create or replace a job without an Idempotency-Key"),
         Whole("MAX_RUNNING_JOBS", 2, "crawls", "crawls of jobs at once; others wait in order",

@@ -55,6 +55,7 @@ from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits, RequestCounts
 from smartcrawl.server.metrics import Measured
 from smartcrawl.server.openapi import DescribedApi
+from smartcrawl.server.pages.app import create_pages
 from smartcrawl.server.stores import Stores
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -235,11 +236,12 @@ def create_app(
     app = Bodies(app)
     app = Guard(app, server)
     app = Methods(app, api.routes)
-    app = Faults(app)
+    calls = app = Faults(app)
     app = Limits(app, counts, options.redis)  # around all that answers errors
     app = Identity(app, KeyCache(stores, clock), counts)
     app = Faults(app)  # those of the limits and of the keys
     app = Deprecations(app, versions)
+    app = create_pages(context, app, calls, api.openapi, counts)
     app = Measured(app, context.metrics)
     return RequestIds(app)
 

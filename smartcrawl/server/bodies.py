@@ -48,7 +48,7 @@ class Bodies:
             return
         headers = Headers(scope=scope)
         try:
-            _check_address(scope)
+            check_request_address(scope)
             _check_length(headers)
             body = await _read(receive)
             if body:
@@ -66,8 +66,12 @@ class Bodies:
             await self._app(scope, _replayed(body, receive), send)
 
 
-def _check_address(scope: Scope) -> None:
-    """Refuse NUL in path and query: no page has it, and PostgreSQL refuses it as a value."""
+def check_request_address(scope: Scope) -> None:
+    """Refuse NUL in path and query: no page has it, and PostgreSQL refuses it as a value.
+
+    Raises:
+        ApiError: there is one.
+    """
     if "\x00" in scope["path"] or b"%00" in scope.get("query_string", b""):
         raise api_invalid_input(None, "path and query must not contain NUL (%00)")
 

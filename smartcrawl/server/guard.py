@@ -131,9 +131,9 @@ class Guard:
                 return None
             return _unauthorized("send an API key: Authorization: Bearer sc_…, or X-API-Key")
         headers = Headers(scope=scope)
-        if path not in OPEN and any(name in headers for name in _OF_PROXIES):
+        if path not in OPEN and is_request_of_proxy(headers):
             return _unauthorized("the request came through a proxy: send an API key")
-        reason = _across_sites(headers, self._server.host)
+        reason = request_across_sites(headers, self._server.host)
         if reason is None and api_request_acts_by_reading(method, path):
             reason = None if headers.get(ORDER_HEADER) else _NO_ORDER
         return ApiError("FORBIDDEN", reason=reason) if reason else None
@@ -143,14 +143,24 @@ def _word(scope: object) -> str:
     return str(getattr(scope, "name", scope)).lower()
 
 
-def _across_sites(headers: Headers, host: str) -> str | None:
-    """Return why a request without a key may come from a web page of elsewhere, or None."""
+def is_request_of_proxy(headers: Headers) -> bool:
+    """Whether a proxy passed a request on: it may be of another machine."""
+    return any(name in headers for name in _OF_PROXIES)
+
+
+def request_across_sites(headers: Headers, host: str, *, is_navigation: bool = False) -> str | None:
+    """Return why a request without a key may come from a web page of elsewhere, or None.
+
+    ``is_navigation``: a browser goes to a page that only reads, from wherever its link stands.
+    """
     named = headers.getlist("host")
     if len(named) != 1 or not is_local_host_header(named[0], host):
         return "Host must name this machine, such as localhost; or send an API key"
     origin = headers.get("origin")
     if origin is not None and _site(origin) != named[0].lower():
         return "Origin is another site; send an API key"
+    if is_navigation:
+        return None
     if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return "Sec-Fetch-Site is another site; send an API key"
     return None

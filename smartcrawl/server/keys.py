@@ -116,7 +116,7 @@ def make_api_key(
 
 def list_api_keys(connection: Connection) -> list[Key]:
     """Return every key, oldest first, revoked ones too."""
-    return [_key(row) for row in connection.execute(_LIST)]
+    return [api_key_of_row(row) for row in connection.execute(_LIST)]
 
 
 def revoke_api_key(connection: Connection, key_id: str, now: int) -> bool:
@@ -136,11 +136,12 @@ def find_api_key(connection: Connection, text: str, now: float) -> Key | None:
     row = connection.execute(_FIND, (found[1],)).fetchone() if found else None
     if row is None or not hmac.compare_digest(bytes(row[7]), _hash(text)):
         return None
-    key = _key(row)
+    key = api_key_of_row(row)
     return key if key.counts(now) else None
 
 
-def _key(row: Any) -> Key:
+def api_key_of_row(row: Sequence[Any]) -> Key:
+    """Return the key of a row: id, name, scope, created, expires, revoked and sources, in order."""
     sources = () if row[6] is None else tuple(json.loads(row[6]))
     id_, name, scope, created, expires, revoked = row[:6]
     return Key(id_, name, Scope[scope.upper()], created, expires, revoked, sources)

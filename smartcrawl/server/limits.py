@@ -1,8 +1,8 @@
 """Limits of requests a minute, by class, and the headers that report them (R2-06 to R2-08).
 
-A client is its API key, else its address. Minutes are those of the clock. Several servers count
-together in Redis; one alone counts in its own memory. What is no HTTP request reaches no layer
-(``smartcrawl/server/running.py``), and counts in the memory of its process alone.
+A client is the session of a page, its API key, or else its address. Minutes are those of the clock.
+Several servers count together in Redis; one alone counts in its own memory. What is no HTTP request
+reaches no layer (``smartcrawl/server/running.py``), and counts in the memory of its process alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -40,11 +40,12 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class RateClass(Enum):
-    """The three kinds of endpoints with a limit of their own."""
+    """The kinds of requests with a limit of their own."""
 
     JOBS = "jobs"
     DATA = "data"
     MONITORING = "monitoring"
+    PAGES = "pages"  #: for a browser; all others are endpoints
 
 
 def api_request_changes_something(method: str, path: str) -> bool:
@@ -111,6 +112,7 @@ class RequestCounts:
             RateClass.JOBS: server.jobs_limit,
             RateClass.DATA: server.data_limit,
             RateClass.MONITORING: server.monitoring_limit,
+            RateClass.PAGES: server.pages_limit,
         }
         self.clock = clock
         self._minute = 0
@@ -157,6 +159,10 @@ class RequestCounts:
         return self.headers(kind, minute, self.counted(name, minute))
 
 
+#: Answers a request with an error, as ``send_error_response`` does.
+Refuse = Callable[[AsgiScope, Receive, Send, ApiError], Awaitable[None]]
+
+
 class Limits:
     """The layer that counts each request, and refuses those above the limit of its class."""
 
@@ -165,9 +171,17 @@ class Limits:
         app: ASGIApp,
         counts: RequestCounts,
         redis: str | None,
+        *,
+        kind_of: Callable[[str, str], RateClass] = api_rate_class,
+        refuse: Refuse = send_error_response,
     ) -> None:
-        """``redis``: URL of the Redis in which several servers count together."""
+        """``redis``: URL of the Redis in which several servers count together.
+
+        ``kind_of``: from method and path to the class.
+        """
         self._app = app
+        self._kind_of = kind_of
+        self._refuse = refuse
         self._here = counts
         self._shared = _Shared(redis, counts.clock) if redis else None
 
@@ -177,11 +191,11 @@ class Limits:
             try:
                 await self._app(scope, receive, send)
             finally:
-                if self._shared is not None and scope["type"] == "lifespan":
-                    await self._shared.close()
+                if scope["type"] == "lifespan":
+                    await self.close()
             return
         method, path, now = scope["method"], scope["path"], self._here.clock()
-        kind, minute = api_rate_class(method, path), int(now // _MINUTE)
+        kind, minute = self._kind_of(method, path), int(now // _MINUTE)
         counted = f"{kind.value}:{api_client(scope)}"
         used = self._here.counted(counted, minute)
         away = False
@@ -198,13 +212,16 @@ class Limits:
             await send(message)
 
         if used > limit:
-            await send_error_response(scope, receive, limited, _above(limit, kind, reset - now))
+            await self._refuse(scope, receive, limited, _above(limit, kind, reset - now))
         elif away and api_request_changes_something(method, path):
-            await send_error_response(
-                scope, receive, limited, api_unavailable("Redis is not available")
-            )
+            await self._refuse(scope, receive, limited, api_unavailable("Redis is not available"))
         else:
             await self._app(scope, receive, limited)
+
+    async def close(self) -> None:
+        """Close the connections to Redis."""
+        if self._shared is not None:
+            await self._shared.close()
 
 
 def _above(limit: int, kind: RateClass, seconds: float) -> ApiError:
@@ -214,7 +231,10 @@ def _above(limit: int, kind: RateClass, seconds: float) -> ApiError:
 
 
 def api_client(scope: AsgiScope) -> str:
-    """Return the client of a request: its key, else its address."""
+    """Return the client of a request: its session, its key, or else its address."""
+    session = scope.get("smartcrawl.session")
+    if session is not None:
+        return str(session.client)
     key = scope.get("smartcrawl.key")
     return f"key:{key.id}" if key is not None else _client_by_address(scope.get("client"))
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import webbrowser
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from smartcrawl.commands.serve import _with_options, print_note_of_serving_without_keys
+from smartcrawl.commands.serve import (
+    _with_options,
+    open_pages_in_browser,
+    print_note_of_serving_without_keys,
+)
 from smartcrawl.server.bodies import LIMIT
 from smartcrawl.server.running import listening_server_socket
 from tests.crawls.commands import Result, Scrapy
@@ -133,6 +138,30 @@ def test_the_command_says_it_too(tmp_path: Path):
     assert lines[0].startswith("serving at http://127.0.0.1:")
     assert lines[1].startswith("requests need no key here.")
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "opened"),
+    [
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080/"),
+        ("http://0.0.0.0:80", "http://127.0.0.1:80/"),
+        ("http://[::]:80", "http://[::1]:80/"),
+    ],
+)
+def test_open_shows_the_pages_in_a_browser_or_says_where_they_are(
+    url: str,
+    opened: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    asked: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda to: asked.append(to) or len(asked) == 1)
+
+    open_pages_in_browser(url)
+    assert capsys.readouterr().err == ""
+    open_pages_in_browser(url)
+    assert asked == [opened] * 2
+    assert f"open {opened} in one" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

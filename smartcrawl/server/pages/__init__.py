@@ -1,0 +1,1 @@
+"""Pages for a browser: templates, styles, sessions, and what each page shows."""

@@ -1,0 +1,54 @@
+// What pages do beyond links and forms. Each page works without this file.
+"use strict";
+(() => {
+  const away = document.getElementById("away");
+  const isLive = (element) => element instanceof Element && element.matches("[data-live]");
+
+  // A tab that is not seen asks for nothing; it catches up when it is seen again.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (document.hidden && isLive(event.target)) event.preventDefault();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden || !window.htmx) return;
+    for (const element of document.querySelectorAll("[data-live]")) window.htmx.trigger(element, "seen");
+  });
+
+  // The server is away: say so, and go on asking.
+  document.addEventListener("htmx:sendError", () => { if (away) away.hidden = false; });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const failed = event.detail.xhr.status >= 500;
+    if (away) away.hidden = !failed;
+    if (failed && isLive(event.detail.target)) event.detail.shouldSwap = false;
+  });
+
+  // A form is sent once: a second click on its button does nothing.
+  document.addEventListener("submit", (event) => {
+    if (event.target.method !== "post" || event.defaultPrevented) return;
+    if (event.target.dataset.sent) event.preventDefault();
+    event.target.dataset.sent = "yes";
+  });
+  window.addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  });
+
+  // "/" goes to the search, arrows go from hit to hit.
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const field = document.getElementById("q");
+    const typing = event.target.matches("input, textarea, select");
+    if (event.key === "/" && !typing && field) {
+      event.preventDefault();
+      field.focus();
+      field.select();
+      return;
+    }
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    const links = [...document.querySelectorAll("[data-hit]")];
+    const at = links.indexOf(document.activeElement);
+    if (!links.length || (at < 0 && event.target !== field)) return;
+    event.preventDefault();
+    const next = at + (event.key === "ArrowDown" ? 1 : -1);
+    if (next < 0 && field) field.focus();
+    else (links[Math.min(Math.max(next, 0), links.length - 1)]).focus();
+  });
+})();
