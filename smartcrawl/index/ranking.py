@@ -1,14 +1,15 @@
 """One ranking for all indexes, of the pages that an index proposes (ADR 48).
 
 A word counts by how rare it is and where it occurs: title, address, first lines, headings, text.
-A page is rated by its best part, and as a whole.
+A page is rated by its best part, and as a whole. The counts come out of an index (ADR 161), or are
+taken of the texts.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -32,15 +33,18 @@ _HALF: Final = 1.2  #: occurrences that count half of what any number would
 _PAGE_LENGTH: Final = 1_200  #: words of a usual page
 _PAGE_BY_LENGTH: Final = 0.7  #: 0: length does not matter; 1: it matters in full
 _PART_LENGTH: Final = 120  #: words of a usual part
+_SECTION: Final = 250  #: words below one heading of a usual page
 _PART_BY_LENGTH: Final = 0.3
 _PART: Final = 1 / 16  #: weight of the best part, beside the whole page
 _NEARNESS: Final = 0.3  #: weight of words that are near to each other
-_LETTERS: Final = 6  #: of a usual word, with the space behind it
+LETTERS: Final = 6  #: of a usual word, with the space behind it
 _NEAR: Final = 6  #: words between two words that count as near
-_LEAD_LENGTH: Final = 80  #: words at the beginning of a page
+LEAD_LENGTH: Final = 80  #: words at the beginning of a page
+LEAD_PARTS: Final = 3  #: parts of a page in which these are
 _FEW: Final = 3  #: words of a short query
 _EXACT: Final = 0.03  #: weight of a word as it is written in the query, beside its other forms
 _EXACT_PARTS: Final = 10  #: parts of a page in which they are looked for
+_EXACT_PAGES: Final = 20  #: pages that are rated by them, where counts come out of an index
 _SHORTEST: Final = 3  #: letters of a stem by whose first one alone it is looked for
 _SUFFIXED: Final = frozenset({"", "en"})  #: languages whose stems differ from words at the end only
 _MOST: Final = 0.5  #: share of the words of a short query that a page must have more of
@@ -62,6 +66,25 @@ class RankedPart(NamedTuple):
         return f"{self.text}\n{self.pictures}" if self.pictures else self.text
 
 
+class PartCounts(NamedTuple):
+    """Where a part has words of a query."""
+
+    places: Sequence[tuple[int, int]]  #: in its text, in order: of the word, and of the term
+    length: int  #: words of its text
+    above: Collection[int]  #: terms that its headings have
+
+
+class PageCounts(NamedTuple):
+    """Where a page has words of a query, each by the place of its term."""
+
+    title: Collection[int]  #: terms that its title has
+    title_length: int  #: words
+    url: Collection[int]  #: terms that its address has
+    lead: Sequence[int]  #: for each term, how often its first words have it
+    length: int  #: words of all of its texts
+    parts: Sequence[PartCounts]  #: of its parts, in the same order
+
+
 class ProposedPage(NamedTuple):
     """A page that an index proposes."""
 
@@ -71,6 +94,7 @@ class ProposedPage(NamedTuple):
     parts: Sequence[RankedPart]
     matched: frozenset[int]  #: places of the terms that the index found in it
     language: str = ""  #: ISO 639-1, by which its words were analyzed
+    counts: PageCounts | None = None  #: out of an index; None: they are taken of its texts
 
 
 class Ranked(NamedTuple):
@@ -123,22 +147,44 @@ def rank_searched_pages(
     pages: Sequence[ProposedPage],
     *,
     any_word: bool = False,
+    first: int = POOL,
 ) -> list[Ranked]:
     """Return the pages that answer a query, best first.
 
     Where some page has all words, those with few of them come behind all others, unless
     ``any_word``: no further word hides what fewer words find. ``pages`` are in the order in which
-    they are proposed. The first ``POOL`` stay before the others, so that further proposals only add
+    they are proposed. The ``first`` ones stay before the others, so that further proposals only add
     pages at the end.
     With a word like C++, of which indexes propose the pages that have a C, all are sorted together.
     """
     finder = _Finder(terms, weights)
-    pool = len(pages) if any(term.signed for term in terms) else POOL
-    first = [finder.rated(page) for page in pages[:pool]]
+    pool = len(pages) if any(term.signed for term in terms) else first
+    best = [finder.rated(page) for page in pages[:pool]]
     others = [finder.rated(page) for page in pages[pool:]]
     if any_word:
-        return _sorted_best(first, terms, []) + _sorted_best(others, terms, [])
-    return _sorted_best(first, terms, first) + _sorted_best(others, terms, first + others)
+        return _sorted_best(best, terms, []) + _sorted_best(others, terms, [])
+    return _sorted_best(best, terms, best) + _sorted_best(others, terms, best + others)
+
+
+def first_with_exactness(
+    ranked: Sequence[Ranked],
+    terms: Sequence[Term],
+    weights: Sequence[float],
+    *,
+    first: int,
+    texts: Callable[[Sequence[Ranked]], Sequence[Ranked]],
+) -> list[Ranked]:
+    """Return ranked pages, of which the first ones count more that have words as they are written.
+
+    Of counts out of an index that is not known. ``texts`` returns pages with the texts of their
+    best parts. ``first``: as of ``rank_searched_pages``.
+    """
+    best, others = ranked[: min(first, _EXACT_PAGES)], ranked[min(first, _EXACT_PAGES) :]
+    exact = _Exactness(terms, weights)
+    rated = [one._replace(score=one.score + exact.of_shown(one)) for one in texts(best)]
+    found = _sorted_best(rated, terms, ranked)
+    least = found[-1].score if found else math.inf
+    return found + [one._replace(score=min(one.score, least)) for one in others]
 
 
 def rate_far_parts(
@@ -181,7 +227,7 @@ class _Finder:
         self._total = sum(weights) or 1.0
         self._signs = {t.signed: f"{t.signed} {n}" for n, t in enumerate(terms) if t.signed}
         self._signed = _signed_words(self._signs) if self._signs else None
-        self._exact = [_exact_word(term.text.lower()) for term in terms]
+        self._exact = _Exactness(terms, weights)
         self._by_language: dict[str, tuple[KeyFinder, frozenset[str]]] = {}
         self._language = ""
         self._finder, self._beginnings = self._of("")
@@ -232,89 +278,86 @@ class _Finder:
         lower = text.lower()
         return any(beginning in lower for beginning in self._beginnings)
 
-    def counts(self, tokens: Sequence[str]) -> list[int]:
-        """Return how often each term occurs in a text."""
-        found = [0] * len(self._weights)
-        for _, term in self.places(tokens):
-            found[term] += 1
-        return found
-
-    def rated(self, page: ProposedPage) -> Ranked:
-        """Rate a page by its best part and as a whole."""
+    def counted(self, page: ProposedPage) -> tuple[PageCounts, set[int]]:
+        """Return where the texts of a page have the words; where they are as they are written."""
         self._language = page.language
         self._finder, self._beginnings = self._of(page.language)
         title = self._stems(page.title)
-        parts = [part.searched for part in page.parts]
-        texts = [self._stems(text) if self._may_have(text) else [] for text in parts]
-        in_title, in_url = self.counts(title), self.counts(self._stems(_url_words(page.url)))
-        in_lead = self.counts(_lead(texts))
-        length = sum(len(part.text) for part in page.parts) // _LETTERS
-        base = [
-            _TITLE * bool(t) / (0.7 + 0.1 * len(title)) + _URL * bool(u) + _LEAD * min(first, 2)
-            for t, u, first in zip(in_title, in_url, in_lead, strict=True)
-        ]
+        searched = [part.searched for part in page.parts]
+        texts = [self._stems(text) if self._may_have(text) else [] for text in searched]
+        lead = [0] * len(self._weights)
+        for _, term in self.places(_lead(texts)):
+            lead[term] += 1
+        above = {
+            name: {term for _, term in self.places(self._stems(name))}
+            for name in {part.headings for part in page.parts}
+        }
+        counts = PageCounts(
+            title={term for _, term in self.places(title)},
+            title_length=len(title),
+            url={term for _, term in self.places(self._stems(url_words(page.url)))},
+            lead=lead,
+            length=sum(len(part.text) for part in page.parts) // LETTERS,
+            parts=[
+                PartCounts(self.places(text), len(text), above[part.headings])
+                for part, text in zip(page.parts, texts, strict=True)
+            ],
+        )
+        texts_of_page = [page.title, *(f"{one.headings}\n{one.searched}" for one in page.parts)]
+        return counts, self._exact.terms(texts_of_page[: _EXACT_PARTS + 1])
+
+    def rated(self, page: ProposedPage) -> Ranked:
+        """Rate a page by its best part and as a whole."""
+        counts, exact = (page.counts, set[int]()) if page.counts else self.counted(page)
+        body = [0] * len(self._weights)
+        long = 0.7 + 0.1 * counts.title_length
+        base = [_LEAD * min(often, 2) for often in counts.lead]
+        for term in counts.title:
+            base[term] += _TITLE / long
+        for term in counts.url:
+            base[term] += _URL
         rated: list[tuple[float, RankedPart]] = []
         densest = 0.0
-        body = [0] * len(base)
-        above = {
-            name: self.counts(self._stems(name)) for name in {part.headings for part in page.parts}
-        }
-        for part, text in zip(page.parts, texts, strict=True):
-            found = self.places(text)
-            for _, term in found:
+        headings: dict[str, Collection[int]] = {}
+        for part, one in zip(page.parts, counts.parts, strict=True):
+            headings[part.headings] = one.above
+            if not one.places and not one.above:
+                continue
+            found = [0] * len(body)
+            for _, term in one.places:
+                found[term] += 1
                 body[term] += 1
-            if found or any(above[part.headings]):
-                words = self._of_part(base, above[part.headings], found, len(text))
-                densest = max(densest, words)
-                rated.append((_PART * words + _NEARNESS * self._nearness(found), part))
-        in_headings = [sum(map(bool, place)) for place in zip(*above.values(), strict=True)]
-        in_headings = in_headings or [0] * len(base)
-        found_in = [map(bool, place) for place in (in_title, in_url, in_headings, body)]
-        covered = {n for n, places in enumerate(zip(*found_in, strict=True)) if any(places)}
-        few = 1 + 0.1 * len(above)
-        base = [one + _HEADINGS * n / few for one, n in zip(base, in_headings, strict=True)]
-        whole = self._of_page(base, body, length)
+            words = self._of_part(base, one.above, found, one.length)
+            densest = max(densest, words)
+            near = self._nearness(one.places) if len(found) > 1 and len(one.places) > 1 else 0.0
+            rated.append((_PART * words + _NEARNESS * near, part))
+        covered = {*counts.title, *counts.url, *(n for n, often in enumerate(body) if often)}
+        sections = 1 + 0.1 * max(1, counts.length / _SECTION)
+        for above in headings.values():
+            covered.update(above)
+            for term in above:
+                base[term] += _HEADINGS / sections
+        whole = self._of_page(base, body, counts.length)
         if page.parts and not rated:
-            first = page.parts[0]
-            words = self._of_part(base, above[first.headings], (), len(texts[0]))
-            rated = [(_PART * words, first)]
+            one = counts.parts[0]
+            words = self._of_part(base, one.above, [0] * len(body), one.length)
+            rated = [(_PART * words, page.parts[0])]
         best = sorted(rated, key=itemgetter(0), reverse=True)[:MOST_SHOWN]
-        score = whole + (best[0][0] if best else 0.0) + self._exactness(page, covered)
+        score = whole + (best[0][0] if best else 0.0) + self._exact.rated(exact & covered)
         shown = [part for _, part in best]
-        found_terms = len(covered | page.matched)
-        return Ranked(page, score, next(iter(shown), None), found_terms, shown[1:], densest)
+        terms = len(covered | page.matched)
+        return Ranked(page, score, next(iter(shown), None), terms, shown[1:], densest)
 
     def _of_part(
-        self,
-        base: Sequence[float],
-        above: Sequence[int],
-        found: Sequence[tuple[int, int]],
-        length: int,
+        self, base: Sequence[float], above: Collection[int], found: Sequence[int], length: int
     ) -> float:
         """Rate a part by its words; ``base`` is of its page, ``above`` of its headings."""
-        counts = [0] * len(base)
-        for _, term in found:
-            counts[term] += 1
         long = 1 - _PART_BY_LENGTH + _PART_BY_LENGTH * length / _PART_LENGTH
         score = 0.0
         for n, each in enumerate(self._weights):
-            often = base[n] + bool(above[n]) + counts[n] / long
+            often = base[n] + (n in above) + found[n] / long
             score += each * often / (often + _HALF)
         return score
-
-    def _exactness(self, page: ProposedPage, covered: Collection[int]) -> float:
-        """Rate the words of a page that are written as in the query, with the same accents.
-
-        A text without accents has all words that are asked without them as they are written.
-        """
-        parts = page.parts[:_EXACT_PARTS]
-        texts = [page.title.lower(), *(f"{one.headings}\n{one.searched}".lower() for one in parts)]
-        is_plain = all(map(str.isascii, texts))
-        return _EXACT * sum(
-            self._weights[n]
-            for n in covered
-            if (is_plain and self._terms[n].text.isascii()) or any(map(self._exact[n], texts))
-        )
 
     def _nearness(self, found: Sequence[tuple[int, int]]) -> float:
         near = 0.0
@@ -333,14 +376,47 @@ class _Finder:
         return score
 
 
+class _Exactness:
+    """Rates words of a page that are written as in the query, with the same accents."""
+
+    def __init__(self, terms: Sequence[Term], weights: Sequence[float]) -> None:
+        self._weights = weights
+        self._is_ascii = [term.text.isascii() for term in terms]
+        self._has = [_exact_word(term.text.lower()) for term in terms]
+
+    def terms(self, texts: Iterable[str]) -> set[int]:
+        """Return the words that texts of a page have as they are written.
+
+        Texts without accents have all words that are asked without them so.
+        """
+        lower = [text.lower() for text in texts]
+        is_plain = all(map(str.isascii, lower))
+        return {
+            n
+            for n, has in enumerate(self._has)
+            if (is_plain and self._is_ascii[n]) or any(map(has, lower))
+        }
+
+    def rated(self, terms: Iterable[int]) -> float:
+        """Return what words that are written so count."""
+        return _EXACT * sum(self._weights[n] for n in terms)
+
+    def of_shown(self, one: Ranked) -> float:
+        """Rate a page by the texts of its best parts."""
+        parts = [] if one.part is None else [one.part, *one.others]
+        texts = [one.page.title, *(f"{part.headings}\n{part.searched}" for part in parts)]
+        return self.rated(self.terms(texts))
+
+
 def _lead(texts: Sequence[Sequence[str]]) -> list[str]:
     found: list[str] = []
-    for text in texts[:3]:
+    for text in texts[:LEAD_PARTS]:
         found += text
-    return found[:_LEAD_LENGTH]
+    return found[:LEAD_LENGTH]
 
 
-def _url_words(url: str) -> str:
+def url_words(url: str) -> str:
+    """Return the part of an address whose words count: its path without the ending of a file."""
     path = unquote(urlsplit(url).path)
     stem, dot, ending = path.rpartition(".")
     return stem if dot and "/" not in ending else path

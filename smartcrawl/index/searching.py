@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -292,8 +293,10 @@ class Proposed(NamedTuple):
     """Pages that an index proposes for a query."""
 
     found: Mapping[Any, Any]  #: what the index knows of each page, in order, by their keys
-    pages: list[int]  #: for each term of the query, how many pages have it
-    total: int  #: all pages
+    pages: list[int]  #: for each term of the query, how many pages or chunks have it
+    total: int  #: all of them
+    first: int = POOL  #: pages that are rated before the others
+    more: bool = False  #: whether the index may have others
 
 
 _NOTHING: Final = Proposed({}, [], 0)
@@ -324,8 +327,11 @@ class SearchedIndex(Protocol[H_co]):
     def counted(self, terms: Sequence[Term]) -> Sequence[int]:
         """Return how often the index has each of at most ``MOST`` words."""
 
-    def proposed(self, query: Query, pool: int) -> Proposed:
-        """Return at most ``pool`` pages that have any of the words, and all that is required."""
+    def proposed(self, query: Query, pool: int, least: int) -> Proposed:
+        """Return at most ``pool`` pages that have any of the words, and all that is required.
+
+        At least ``least`` if the index has so many.
+        """
 
     def texts(self, forms: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Return texts of the index that have some of these words, with their languages."""
@@ -341,8 +347,8 @@ class SearchedIndex(Protocol[H_co]):
         ``places``: the new places of the terms that some page has.
         """
 
-    def with_far_parts(self, ranked: list[Ranked], words: _Words) -> list[Ranked]:
-        """Return rated pages with their best chunks, which may be far down."""
+    def with_best_parts(self, ranked: list[Ranked], words: _Words) -> list[Ranked]:
+        """Return rated pages with their best chunks, by what the index knows of these alone."""
 
     def records(self, key: Any) -> Sequence[tuple[Any, Any]]:
         """Return what the index knows of a page in each source, each with the address."""
@@ -422,13 +428,13 @@ def _joined_pages(
     pool = POOL
     while True:
         pages = index.nearest_pages(query, near, pool)
-        words = proposed.get(pool) or index.proposed(query, pool)
+        words = proposed.get(pool) or index.proposed(query, pool, pool)
         found, terms = _best(index, query, words, pages, joined_with=near)
         least = min((one.score for one in best.values()), default=inf)
         for address, (one, records) in found.items():
             later = FoundPage(one._replace(score=min(one.score, least)), records)
             best.setdefault(address, later)
-        is_all = len(pages) < pool and len(words.found) < pool
+        is_all = len(pages) < pool and not words.more
         if is_all or len(best) >= end or pool == MOST_PROPOSED:
             return best, terms
         pool = MOST_PROPOSED
@@ -451,13 +457,14 @@ def _best(
     places, terms, weights = weighed_search_terms(query, found)
     pages = index.pages(query, found, near, places)
     by_words = [pages[key] for key in found.found if key in pages]
-    ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
-    ranked = index.with_far_parts(ranked, (terms, weights))
+    rank = partial(rank_searched_pages, terms, weights, by_words, first=found.first)
+    ranked = rank(any_word=fused)
+    ranked = index.with_best_parts(ranked, (terms, weights))
     if near:
         lacking = joined_with.lacking([one.page.key for one in ranked]) if joined_with else {}
         ranked = joined_index_rankings(
             ranked, pages, near, fused=fused, is_question=query.is_question, lacking=lacking,
-            text=rank_searched_pages(terms, weights, by_words) if lacking else (),
+            text=rank(any_word=False) if lacking else (),
         )  # fmt: skip
     once: _Found = {}
     for one in ranked:
@@ -525,16 +532,16 @@ def _propose_hits(
         found = index.texts(sorted(forms))
         return SpellingFound(forms, *zip(*found, strict=True)) if found else _NO_SPELLING
 
-    pool = search_pool(limit, offset, asked)
-    found, meant = index.proposed(asked, pool), ""
+    pool, end = search_pool(limit, offset, asked), offset + limit
+    found, meant = index.proposed(asked, pool, end), ""
     if 0 in found.pages:
         terms, meant = corrected_search_query(text, asked.terms, found.pages, nearest)
         if meant:
             asked = asked.only(terms)
-            found = index.proposed(asked, pool)
+            found = index.proposed(asked, pool, end)
     while not found.found and (relaxed := asked.relaxed(found.pages)) is not None:
         asked = relaxed
-        found = index.proposed(asked, pool)
+        found = index.proposed(asked, pool, end)
     return asked, found, meant if found.found else ""
 
 

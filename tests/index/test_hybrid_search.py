@@ -1218,5 +1218,6 @@ def test_a_search_reads_nothing_more_where_no_source_is_private(
         searched.answer("banana", TEXT, reader=reader)
         return len(asked)
 
+    searched.answer("banana", TEXT)  # what is kept between searches is read by the first one
     monkeypatch.setattr(type(connection), "execute", noted)
     assert 0 < statements(Reader()) == statements(EVERYTHING)

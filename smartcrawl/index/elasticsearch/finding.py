@@ -520,7 +520,7 @@ class ElasticsearchFinder:
         pages = [int(every[str(place)]["doc_count"]) for place in range(len(asked))]
         return pages + [1] * (len(terms) - len(asked))
 
-    def proposed(self, query: Query, pool: int) -> Proposed:
+    def proposed(self, query: Query, pool: int, least: int) -> Proposed:
         """Return the pages that have any of the words, and all that they must have."""
         body = self._ask(
             **search_proposal_request(query, self._wording, self._sources, pool, self._readable)
@@ -528,7 +528,7 @@ class ElasticsearchFinder:
         every = counted_terms(body)
         pages = [every[str(place)]["doc_count"] for place in range(len(query.terms))]
         found = {hit["_source"]["key"]: hit for hit in body["hits"]["hits"]}
-        return Proposed(found, pages, every["doc_count"])
+        return Proposed(found, pages, every["doc_count"], more=len(found) >= pool)
 
     def texts(self, forms: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Return texts of the index that have some of these words, with their languages."""
@@ -554,7 +554,7 @@ class ElasticsearchFinder:
         self._far = {key: page.parts[MOST_PARTS:] for key, page in pages.items()}
         return {key: page._replace(parts=page.parts[:MOST_PARTS]) for key, page in pages.items()}
 
-    def with_far_parts(
+    def with_best_parts(
         self, ranked: list[Ranked], words: tuple[Sequence[Term], Sequence[float]]
     ) -> list[Ranked]:
         """Return rated pages with their best chunks, which may be far down; scores stay."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from smartcrawl.index.embedded import postgres, sqlite
 from smartcrawl.index.embedded.finding import IndexTables
-from smartcrawl.index.embedded.reanalysis import stored_words_until
+from smartcrawl.index.embedded.state import index_state
 from smartcrawl.index.ranking import QueryMeaning
 from smartcrawl.index.searching import Answer, find_index_hits
 from smartcrawl.registry.connection import Connection
@@ -39,12 +39,12 @@ def search_embedded_index(
     ``meaning`` finds the vector of a query, where meaning counts, too. ``readable``: the sources
     of which anything counts; None: all.
     """
-    until = stored_words_until(connection)
-    matching = postgres.TsVector() if connection.dialect == "postgres" else sqlite.Fts5(until)
-    is_former = until is not None
+    state = index_state(connection)
+    is_sqlite = connection.dialect == "sqlite"
+    matching = sqlite.Fts5(state.until) if is_sqlite else postgres.TsVector()
     hits, meant = find_index_hits(
         query,
-        partial(IndexTables, connection, matching, readable=readable, former=is_former),
+        partial(IndexTables, connection, matching, state=state, readable=readable),
         sources=sources,
         limit=limit,
         offset=offset,

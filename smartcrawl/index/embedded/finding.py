@@ -1,13 +1,15 @@
 """Searches of the embedded index, in the SQL that both databases share (ADR 48).
 
-The database proposes pages by how rare the words are that they have; ``searching`` has the steps.
+The database proposes chunks by its own rank, and tells where the best of them have the words; texts
+are read of the hits that are shown (ADR 161). ``searching`` has the steps.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from smartcrawl.index.analysis.marking import Marks
@@ -17,6 +19,19 @@ from smartcrawl.index.analysis.stems import (
     index_keys,
     index_words,
 )
+from smartcrawl.index.embedded.counting import (
+    WIDE,
+    WINDOW,
+    AddressWords,
+    AskedPhrases,
+    ChunkFacts,
+    ChunkPlaces,
+    ChunksAsked,
+    counted_page,
+    terms_of_counts,
+    window_of_chunks,
+)
+from smartcrawl.index.embedded.state import IndexState
 from smartcrawl.index.embedded.vectors import index_halfvec_text
 from smartcrawl.index.filters import SearchFilters, search_query_filters
 from smartcrawl.index.queries import (
@@ -27,15 +42,18 @@ from smartcrawl.index.queries import (
     search_signs_after,
 )
 from smartcrawl.index.ranking import (
+    LETTERS,
     MOST_PARTS,
     MOST_SHOWN,
+    POOL,
     NearPage,
     ProposedPage,
     Ranked,
     RankedPart,
     VectorQuery,
+    first_with_exactness,
     parts_to_show,
-    rate_far_parts,
+    search_term_weight,
 )
 from smartcrawl.index.searching import (
     FoundPage,
@@ -106,6 +124,17 @@ class IndexLanguage(Protocol):
 
     def value(self, asked: Sequence[Keys]) -> str:
         """Return the value that matches a word, or words that stay together, by any of its keys."""
+
+    def total(self, connection: Connection, value: str, within: str, values: Any) -> int:
+        """Return the number of all chunks, given what matches some; 0: none does."""
+
+    def best_chunks(self, connection: Connection, asked: ChunksAsked) -> list[int]:
+        """Return the chunks that are asked for, the best first."""
+
+    def places(
+        self, connection: Connection, phrases: Sequence[Keys], chunks: Sequence[int], matching: int
+    ) -> dict[int, ChunkPlaces]:
+        """Return where some chunks have phrases; ``matching`` is how many chunks have any."""
 
     def texts(
         self, connection: Connection, keys: Sequence[str], within: str, values: Mapping[str, Any]
@@ -417,91 +446,21 @@ def parts_of_hits(
     return [parts_to_show(one, nearest.get(one.page.key, ())) for one in best]
 
 
-_MOST_FAR: Final = 20  #: chunks of one page beyond those that are always looked at
 _PARTS = """
 SELECT content, no, headings, text, position, pictures FROM chunk
  WHERE content IN carray(:contents) AND position < :most ORDER BY content, position
 """
-#: Chunks with a word. The sign keeps SQLite from asking FTS5 about each chunk of the pages.
-_FAR = """
-SELECT {place} AS place, k.content AS content, k.position AS position, k.no AS no FROM {match}
-   AND +k.content IN carray(:contents) AND k.position >= :most
-"""
 _SOME = """
 SELECT content, no, headings, text, position, pictures FROM chunk WHERE no IN carray(:chunks)
 """
-
-Counts = Callable[[Sequence[Term]], Sequence[int]]
+_FACTS = "SELECT no, content, position, headings FROM chunk WHERE no IN carray(?)"
 _Parts = dict[int, list[RankedPart]]
 
 
 def first_parts(connection: Connection, contents: Many) -> _Parts:
-    """Return the chunks of some contents that a search always looks at, in order."""
+    """Return the first chunks of some contents with their texts, in order."""
     values = {"contents": contents, "most": MOST_PARTS}
     return _parts(connection.execute(_PARTS, values).fetchall())
-
-
-def with_far_parts(
-    connection: Connection,
-    language: IndexLanguage,
-    ranked: Sequence[Ranked],
-    words: tuple[Sequence[Term], Sequence[float]],
-    *,
-    counts: Counts,
-    value: Callable[[str], str],
-) -> list[Ranked]:
-    """Return rated pages whose best chunks may be far down; scores and order stay.
-
-    ``words``: those of the query that some page has, with their weights. ``counts`` returns the
-    number of chunks that have each word, ``value`` what matches a text.
-    """
-    terms, weights = words
-    contents = [one.page.key for one in ranked if one.found and len(one.page.parts) == MOST_PARTS]
-    if not contents or not terms:
-        return list(ranked)
-    asked = {place: value(terms[place].text) for place in proposing_search_terms(counts(terms))}
-    found = _places_of_chunks(connection, language, asked, contents)
-    chosen = [no for chunks in found.values() for no in _best_chunks(chunks, weights)]
-    far = _parts(connection.execute(_SOME, {"chunks": Many(sorted(chosen))}).fetchall())
-    return [
-        rate_far_parts(one, far[one.page.key], terms, weights) if one.page.key in far else one
-        for one in ranked
-    ]
-
-
-_Chunks = dict[int, tuple[int, set[int]]]  #: position, and places of the words; by chunk.no
-
-
-def _places_of_chunks(
-    connection: Connection,
-    language: IndexLanguage,
-    words: Mapping[int, str],
-    contents: Collection[int],
-) -> dict[int, _Chunks]:
-    """Return the far chunks of some contents that have any of some words.
-
-    ``words``: the values that match them, by their places among the words of the query.
-    """
-    names = {place: f"word_{fts5_value_letters(place)}" for place in words}
-    statement = " UNION ALL ".join(
-        _FAR.format(place=place, match=language.match(name)) for place, name in names.items()
-    )
-    asked: dict[str, object] = {name: words[place] for place, name in names.items()}
-    asked |= {"contents": Many(sorted(contents)), "most": MOST_PARTS}
-    found: dict[int, _Chunks] = defaultdict(dict)
-    for place, content, position, no in connection.execute(statement, asked).fetchall():
-        found[content].setdefault(no, (position, set()))[1].add(place)
-    return found
-
-
-def _best_chunks(chunks: _Chunks, weights: Sequence[float]) -> list[int]:
-    """Return the chunks that have most of the words, the first of equal ones."""
-
-    def order(no: int) -> tuple[float, int]:
-        position, places = chunks[no]
-        return -sum(weights[place] for place in places), position
-
-    return sorted(chunks, key=order)[:_MOST_FAR]
 
 
 def _parts(rows: Sequence[Sequence[Any]]) -> _Parts:
@@ -511,40 +470,10 @@ def _parts(rows: Sequence[Sequence[Any]]) -> _Parts:
     return found
 
 
-#: Contents by a term, with the number of their chunks that have it.
-_PER = """
-SELECT {place} AS place, {bit} AS bit, k.content AS content, count(*) AS often,
-       :title_{name} AS title, :name_{name} AS name
-  FROM {match} {within} GROUP BY k.content
-"""
 _CHUNK_COUNT = "SELECT {place}, ({count})"
-#: First the number of pages for each place of a term, then the contents that are proposed.
-_PROPOSED = """
-WITH per AS ({per}),
-known AS (
-    SELECT place, count(*) AS pages, (SELECT count(*) FROM content v {readable}) AS total
-      FROM per GROUP BY place
-),
-term AS (
-    SELECT place, ln(1 + (total - pages + 0.5) / (pages + 0.5)) AS weight FROM known
-),
-proposed AS (
-    SELECT p.content, sum(p.bit) AS bits,
-           sum(t.weight * (p.often / (p.often + 1.0 + c.text_length / 6000.0)
-               + CASE WHEN lower(c.title) LIKE p.title OR c.title LIKE p.name
-                      THEN 1 ELSE 0 END)) AS score
-      FROM per p JOIN term t ON t.place = p.place JOIN content c ON c.no = p.content
-     WHERE {conditions}
-     GROUP BY p.content
-     ORDER BY score DESC, p.content LIMIT :pool
-)
-SELECT -1 - place, pages, total FROM known
-UNION ALL
-SELECT content, bits, score FROM proposed
-"""
 _RECORDS = """
 SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost_count,
-       s.last_checked, r.last_changed, r.no, r.id, c.published, c.author
+       s.last_checked, r.last_changed, r.no, r.id, c.published, c.author, c.text_length
   FROM content c
   JOIN record r ON r.content = c.no AND r.entry > 0
   JOIN state s ON s.no = r.no
@@ -557,7 +486,6 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
 TEXTS: Final = """
 SELECT k.title, k.headings, k.text, k.pictures, k.language FROM {match} {within} LIMIT 60
 """
-_LANGUAGES = "SELECT language FROM chunk_language"
 
 
 _Rows = list[list[Any]]
@@ -572,13 +500,10 @@ class IndexTables:
         language: IndexLanguage,
         sources: Sequence[str],
         *,
+        state: IndexState,
         readable: Readable = None,
-        former: bool = False,
     ) -> None:
-        """``sources`` empty means all; of sources that are not ``readable`` nothing counts.
-
-        ``former``: some chunks still have the words of a former version.
-        """
+        """``sources`` empty means all; of sources that are not ``readable`` nothing counts."""
         self._connection = connection
         self._language = language
         self._sources = list(sources)
@@ -586,10 +511,13 @@ class IndexTables:
         self._within, self._values = "", dict[str, Any]()
         if readable is not None:
             self._within, self._values = _CHUNK_IS_READABLE, {"readable": Many(list(readable))}
-        self._records: defaultdict[int, _Rows] = defaultdict(list)
-        found = connection.execute(_LANGUAGES).fetchall()
-        self._languages = sorted(code for (code,) in found) or [""]
-        self._former = former
+        self._readers = None if readable is None else tuple(readable)
+        self._records: dict[int, _Rows] = {}
+        self._state = state
+        self._languages = state.languages
+        self._former = state.until is not None  # some chunks have the words of a former version
+        self._read: dict[int, RankedPart] = {}  # chunks with their texts
+        self._first = POOL
 
     def _value(self, text: str) -> str:
         """Return what matches a word, or words that stay together."""
@@ -600,50 +528,84 @@ class IndexTables:
         """Return a query as it is: its words are few enough."""
         return query
 
-    def proposed(self, query: Query, pool: int) -> Proposed:
-        """Return the contents that have any of the words, and all that they must have."""
+    def proposed(self, query: Query, pool: int, least: int) -> Proposed:
+        """Return the contents that have any of the words, and all that they must have.
+
+        Of their words only those in the best chunks are counted later.
+        """
         counts = self.counted(query.terms)
-        per = []
-        values: dict[str, Any] = {"pool": pool}
-        for place in proposing_search_terms(counts):
-            name, term = fts5_value_letters(place), query.terms[place]
-            values[f"word_{name}"] = self._value(term.text)
-            beginning = term.beginning
-            values[f"title_{name}"] = f"%{beginning}%"
-            values[f"name_{name}"] = f"%{beginning.capitalize()}%"
-            match = self._language.match(f"word_{name}")
-            per.append(
-                _PER.format(
-                    place=place, bit=1 << place, name=name, match=match, within=self._within
-                )
-            )
-        conditions, more = self._conditions(query)
-        statement = _PROPOSED.format(
-            per=" UNION ALL ".join(per),
-            conditions=conditions,
-            readable="" if self._readable is None else f"WHERE {_READABLE}",
-        )
-        rows = self._connection.execute(statement, values | more).fetchall()
-        return _read(rows, counts)
+        values = [self._value(term.text) for term in query.terms]
+        total = self._total(max(zip(counts, values, strict=True))[1]) if any(counts) else 0
+        places = proposing_search_terms(counts)
+        phrases = self._phrases(query.terms)
+        words = [phrases.of_terms[place] for place in places]
+        weights = [search_term_weight(counts[place], total) for place in places]
+        conditions, given = self._conditions(query)
+
+        def best(most: int) -> list[ChunkFacts]:
+            asked = ChunksAsked(words, weights, conditions, given, most)
+            chunks = self._language.best_chunks(self._connection, asked)
+            return self._facts(chunks)
+
+        most = WINDOW if pool == POOL else WIDE
+        chunks = best(most)
+        window = window_of_chunks(chunks, POOL, more=len(chunks) == most)
+        if window.more and most == WINDOW and len(window.chunks) < least:
+            chunks = best(WIDE)
+            window = window_of_chunks(chunks, POOL, more=len(chunks) == WIDE)
+        found = dict(list(window.chunks.items())[:pool])
+        more = window.more or len(found) < len(window.chunks)
+        return Proposed(found, counts, total, window.first, more)
+
+    def _facts(self, chunks: Sequence[int]) -> list[ChunkFacts]:
+        """Return what is known of chunks, in their order, without those that are gone."""
+        rows: Any = self._connection.execute(_FACTS, (Many(sorted(chunks)),))
+        found = {row[0]: ChunkFacts(*row) for row in rows.fetchall()} if chunks else {}
+        return [found[no] for no in chunks if no in found]
+
+    def _phrases(self, terms: Sequence[Term]) -> AskedPhrases:
+        former = [former_keys(term.text) for term in terms] if self._former else ()
+        return AskedPhrases(terms, self._languages, former)
 
     def _conditions(self, query: Query) -> tuple[str, dict[str, Any]]:
+        """Return the conditions of a query on contents, empty for none, and their values."""
+        if len(query.terms) == 1:  # all that is proposed has it
+            query = replace(query, required=())
+        found, values = self._all_conditions(query)
+        return "" if found == NO_CONDITION else found, values
+
+    def _all_conditions(self, query: Query) -> tuple[str, dict[str, Any]]:
         return search_conditions(
             query, self._language, self._sources, self._value, self._readable,
             dialect=self._connection.dialect,
         )  # fmt: skip
 
+    def _total(self, value: str) -> int:
+        """Return the number of all chunks that count."""
+        known = self._state.number(self._readers)
+        if known is None:
+            within = self._within, self._values
+            known = self._language.total(self._connection, value, *within)
+            self._state.keep(self._readers, known)
+        return known
+
     def counted(self, terms: Sequence[Term]) -> list[int]:
         """Return how many chunks have each word."""
-        names = [f"word_{fts5_value_letters(place)}" for place in range(len(terms))]
-        counts = [
-            _CHUNK_COUNT.format(place=place, count=self._language.count(name, self._within))
-            for place, name in enumerate(names)
-        ]
         values = [self._value(term.text) for term in terms]
-        words = dict(zip(names, values, strict=True))
-        values_of_all = words | self._values
-        rows = self._connection.execute(" UNION ALL ".join(counts), values_of_all).fetchall()
-        return [count for _, count in sorted(rows)]
+        known = [self._state.number((value, self._readers)) for value in values]
+        unknown = [place for place, number in enumerate(known) if number is None]
+        if unknown:
+            names = {place: f"word_{fts5_value_letters(n)}" for n, place in enumerate(unknown)}
+            counts = [
+                _CHUNK_COUNT.format(place=place, count=self._language.count(name, self._within))
+                for place, name in names.items()
+            ]
+            asked = {name: values[place] for place, name in names.items()} | self._values
+            statement = " UNION ALL ".join(counts)
+            for place, count in self._connection.execute(statement, asked).fetchall():
+                known[place] = count
+                self._state.keep((values[place], self._readers), count)
+        return [number or 0 for number in known]
 
     def texts(self, forms: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Return texts of the index that have some of these words, with their languages."""
@@ -658,7 +620,7 @@ class IndexTables:
 
     def nearest_pages(self, query: Query, near: VectorQuery, pool: int) -> list[NearPage]:
         """Return contents that are near to a query in meaning, and all that they must have."""
-        conditions, values = self._conditions(query)
+        conditions, values = self._all_conditions(query)
         return nearest_pages(
             self._connection, near, conditions=conditions, values=values, pool=pool
         )
@@ -666,30 +628,79 @@ class IndexTables:
     def pages(
         self, query: Query, found: Proposed, near: Sequence[NearPage], places: Mapping[int, int]
     ) -> dict[int, ProposedPage]:
-        """Return proposed and near contents that have a record, by their numbers."""
+        """Return proposed and near contents that have a record, by their numbers.
+
+        Words with signs are not in the index: of a query that has some, texts are read.
+        """
+        self._first = found.first
         contents = Many(sorted({*found.found, *(page.content for page in near)}))
         if not contents.values:
             return {}
-        self._records.clear()
-        conditions, values = record_conditions(query, self._connection.dialect)
-        values |= {"contents": contents}
-        statement = _RECORDS.format(conditions=conditions)
-        for content, *row in self._connection.execute(statement, values).fetchall():
-            self._records[content].append(row)
-        parts = first_parts(self._connection, contents)
-        return {
-            content: ProposedPage(content, rows[0][0], rows[0][2], parts.get(content, []),
-                 frozenset(places[place] for place in found.found.get(content, ())), rows[0][3])
-            for content, rows in self._records.items()
-        }  # fmt: skip
+        self._records = self._records_of(query, contents)
+        terms = [query.terms[place] for place in places]
+        phrases = self._phrases(terms)
+        chunks = [chunk.no for some in found.found.values() for chunk in some]
+        known: Mapping[int, ChunkPlaces] = {}
+        if chunks and terms:
+            known = self._language.places(
+                self._connection, phrases.phrases, chunks, sum(found.pages)
+            )
+        texts = None
+        if any(term.signed for term in query.terms):
+            texts = first_parts(self._connection, contents)
+        addresses = AddressWords(terms)
+        pages = {}
+        for content, rows in self._records.items():
+            url, language, length = rows[0][0], rows[0][3], rows[0][13]
+            page = ProposedPage(content, url, rows[0][2], [], frozenset(), language)
+            some = found.found.get(content)
+            if some is not None:
+                of_phrases = phrases.terms_of_language(language)
+                parts, counts = counted_page(some, known, of_phrases, len(terms))
+                if texts is None:
+                    of_address = addresses.terms(url, language)
+                    counts = counts._replace(url=of_address, length=length // LETTERS)
+                    page = page._replace(parts=parts, counts=counts)
+                else:
+                    page = page._replace(matched=terms_of_counts(counts))
+            if texts is not None:
+                page = page._replace(parts=texts.get(content, []))
+            pages[content] = page
+        return pages
 
-    def with_far_parts(
+    def _records_of(self, query: Query, contents: Many) -> dict[int, _Rows]:
+        conditions, values = record_conditions(query, self._connection.dialect)
+        statement = _RECORDS.format(conditions=conditions)
+        found: dict[int, _Rows] = {}
+        rows = self._connection.execute(statement, values | {"contents": contents}).fetchall()
+        for content, *row in rows:
+            found.setdefault(content, []).append(row)
+        return found
+
+    def with_best_parts(
         self, ranked: list[Ranked], words: tuple[Sequence[Term], Sequence[float]]
     ) -> list[Ranked]:
-        """Return rated pages with their best chunks, which may be far down."""
-        return with_far_parts(
-            self._connection, self._language, ranked, words, counts=self.counted, value=self._value
-        )
+        """Return rated pages; the first ones with the texts of their best chunks."""
+        if any(one.page.counts for one in ranked):
+            return first_with_exactness(ranked, *words, first=self._first, texts=self._with_texts)
+        return ranked
+
+    def _with_texts(self, ranked: Sequence[Ranked]) -> list[Ranked]:
+        """Return pages with the texts of their best chunks."""
+        parts = [part for one in ranked if one.part for part in (one.part, *one.others)]
+        wanted = {part.key for part in parts if not part.text} - self._read.keys()
+        if wanted:
+            rows = self._connection.execute(_SOME, {"chunks": Many(sorted(wanted))}).fetchall()
+            self._read |= {row[1]: RankedPart(*row[1:]) for row in rows}
+        return [
+            one
+            if one.part is None
+            else one._replace(
+                part=self._read.get(one.part.key, one.part),
+                others=[self._read.get(part.key, part) for part in one.others],
+            )
+            for one in ranked
+        ]
 
     def records(self, key: int) -> list[tuple[bytes, list[Any]]]:
         """Return the record of a content in every source, each with the id of its address."""
@@ -705,31 +716,18 @@ class IndexTables:
         """Return hits with their chunks; ``near``: the meaning of the query, where it counts."""
         if not best:
             return []
-        parts = parts_of_hits(self._connection, [one for one, _ in best], near)
+        ranked = self._with_texts([one.ranked for one in best])
+        parts = parts_of_hits(self._connection, ranked, near)
         marker = QueryMarker(terms, marks)
         return [
             _hit(one, rows, some, marker) for (one, rows), some in zip(best, parts, strict=True)
         ]
 
 
-def _read(rows: Sequence[tuple[int, int, float]], counts: Sequence[int]) -> Proposed:
-    total = int(max((row[2] for row in rows if row[0] < 0), default=0))
-    terms = len(counts)
-    pages = [min(count, total) for count in counts]
-    contents: dict[int, frozenset[int]] = {}
-    for content, number, _ in sorted(rows, key=lambda row: (-row[2], row[0])):
-        if content < 0:
-            pages[-1 - content] = number
-        else:
-            places = (place for place in range(terms) if int(number) >> place & 1)
-            contents[content] = frozenset(places)
-    return Proposed(contents, pages, total)
-
-
 def _hit(one: Ranked, rows: _Rows, parts: Sequence[RankedPart], marker: QueryMarker) -> Hit:
     """Return a hit; a part that was removed meanwhile is shown as it was found."""
     url, source, title, language, description, status, losses = rows[0][:7]
-    checked, changed, no, key, published, author = rows[0][7:]
+    checked, changed, no, key, published, author = rows[0][7:13]
     seen = [marker.shown(part, language) for part in parts]
     headings, snippet = seen[0] if seen else ("", "")
     return Hit(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from smartcrawl.index.analysis.stems import Keys, index_keys
-from smartcrawl.index.embedded.finding import TEXTS, read_text_rows
+from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
+from smartcrawl.index.embedded.finding import TEXTS, fts5_value_letters, read_text_rows
 from smartcrawl.index.embedded.sqlite import (
     IndexBuffer,
     embedded_index_chunk_columns,
     searchable_chunks,
 )
+from smartcrawl.index.ranking import LETTERS
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import IndexedText
 
@@ -90,6 +94,30 @@ def words_vector(title: str, headings: str, text: str, pictures: str, language: 
     return " ".join(f"'{key}':{','.join(found)}" for key, found in places.items())
 
 
+#: Chunks by the rank of each word times its weight, for their lengths.
+_BEST: Final = """
+SELECT k.no FROM chunk k {joined} WHERE k.words @@ :any::tsquery {conditions}
+ ORDER BY {ranks} DESC, k.no LIMIT :most
+"""
+_RANK: Final = "{weight:.4f} * ts_rank(k.words, :{name}::tsquery, 1)"
+_OF_PAGES: Final = "JOIN chunk p ON p.no = k.no JOIN content c ON c.no = k.content"
+#: The places of some words alone: they get a weight that no word has.
+_PLACES: Final = """
+SELECT k.no, k.title, k.headings, k.language, length(k.text) + length(k.pictures), length(k.words),
+       ts_filter(setweight(k.words, 'C', :keys::text[]), '{c}')::text
+  FROM chunk k WHERE k.no IN carray(:chunks)
+"""
+_WORD: Final = re.compile(r"'([^']+)':([0-9C,]+)")
+#: All chunks as PostgreSQL estimates them; few of them are counted.
+_TOTAL: Final = """
+SELECT CASE WHEN few.number < 20000 THEN few.number
+            ELSE (SELECT greatest(reltuples::bigint, few.number) FROM pg_class
+                   WHERE oid = 'chunk'::regclass) END
+  FROM (SELECT count(*) AS number
+          FROM (SELECT 1 FROM chunk k WHERE 1 = 1 {within} LIMIT 20000) AS n) AS few
+"""
+
+
 class TsVector:
     """Matching of words in PostgreSQL (``finding.IndexLanguage``)."""
 
@@ -107,6 +135,54 @@ class TsVector:
         phrases = (" <-> ".join(f"'{key}'" for key in keys) for keys in asked)
         return " | ".join(f"({phrase})" for phrase in phrases)
 
+    def total(self, connection: Connection, value: str, within: str, values: Any) -> int:
+        """Return about the number of all chunks."""
+        return int(connection.execute(_TOTAL.format(within=within), values).get)
+
+    def best_chunks(self, connection: Connection, asked: ChunksAsked) -> list[int]:
+        """Return the chunks that have any of some words, the best first.
+
+        ``ts_rank`` does not know how rare a word is, so that each one has its weight.
+        """
+        names = [f"rank_{fts5_value_letters(n)}" for n in range(len(asked.words))]
+        named = {name: self.value(keys) for name, keys in zip(names, asked.words, strict=True)}
+        ranks = [
+            _RANK.format(weight=weight, name=name)
+            for name, weight in zip(names, asked.weights, strict=True)
+        ]
+        statement = _BEST.format(
+            joined=_OF_PAGES if asked.conditions else "",
+            conditions=f"AND {asked.conditions}" if asked.conditions else "",
+            ranks=" + ".join(ranks),
+        )
+        any_ = " | ".join(named.values())
+        values = {**named, **asked.values, "any": any_, "most": asked.most}
+        found = connection.execute(statement, values)
+        return [no for (no,) in found.fetchall()]
+
+    def places(
+        self, connection: Connection, phrases: Sequence[Keys], chunks: Sequence[int], matching: int
+    ) -> dict[int, ChunkPlaces]:
+        """Return where some chunks have phrases, out of their stored words."""
+        keys = sorted({key for phrase in phrases for key in phrase})
+        asked = {"keys": Many(keys), "chunks": Many(sorted(chunks))}
+        found: dict[int, ChunkPlaces] = {}
+        for no, title, headings, language, long, words, places in connection.execute(
+            _PLACES, asked
+        ).fetchall():
+            of_title, of_headings = _count(title, language), _count(headings, language)
+            at = {
+                key: [int(place[:-1]) for place in some.split(",")]
+                for key, some in _WORD.findall(places)
+            }
+            ends = of_title + 1, of_title + of_headings + 2
+            # a word of six letters; a pair of letters is a word, too
+            length = max(long // LETTERS, words - of_title - of_headings)
+            found[no] = ChunkPlaces(
+                of_title, length, length, [_in_fields(at, phrase, ends) for phrase in phrases]
+            )
+        return found
+
     def texts(
         self, connection: Connection, keys: Sequence[str], within: str, values: Mapping[str, Any]
     ) -> list[tuple[str, str]]:
@@ -123,3 +199,27 @@ class TsVector:
         finally:
             connection.execute(_SCAN, ("on",))
         return read_text_rows(rows)
+
+
+@lru_cache(10_000)
+def _count(text: str, language: str) -> int:
+    return len(index_keys(text, language))
+
+
+def _in_fields(
+    at: Mapping[str, Sequence[int]], phrase: Keys, ends: tuple[int, int]
+) -> tuple[list[int], ...]:
+    """Return the places of a phrase in title, headings and text, given those of its words.
+
+    ``ends`` are the places between these.
+
+    >>> _in_fields({"haus": [1, 4], "alt": [3]}, ("alt", "haus"), (2, 2))
+    ([], [], [0], [])
+    """
+    first, *rest = (at.get(key, ()) for key in phrase)
+    found: tuple[list[int], ...] = ([], [], [], [])
+    for place in first:
+        if all(place + n in some for n, some in enumerate(rest, 1)):
+            field = sum(place > end for end in ends)
+            found[field].append(place - (0, *ends)[field] - 1)
+    return found

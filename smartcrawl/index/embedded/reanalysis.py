@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from smartcrawl.index.analysis.stems import ANALYSIS_VERSION, chunk_words
 from smartcrawl.index.embedded.postgres import words_vector
+from smartcrawl.index.embedded.state import UNTIL
 from smartcrawl.registry.connection import Connection, Many, transaction
 from smartcrawl.registry.database.choices import store_choice_row, stored_choices
 
 logger = logging.getLogger(__name__)
 
-UNTIL: Final = "words until"  #: choice: the last chunk that has new words; none: all have
 VERSION: Final = "words analysis"  #: choice: the analysis that made the words
 _STEP: Final = 500  #: chunks of one transaction
 _QUIET: Final = 2.0  #: seconds without a line

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.analysis.stems import Keys, chunk_words
+from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import TEXTS, read_text_rows
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
@@ -172,6 +173,23 @@ class EmbeddedIndex(IndexBuffer):
         return [(number + n, *place, *row, *more) for n, (place, row, more) in enumerate(rows)]
 
 
+#: Weights of title, headings, text and pictures in a proposal.
+_WEIGHTS: Final = "4.0, 2.0, 1.0, 1.0"
+_COUNTED: Final = "index_places"  #: the function that notes where a chunk has words
+_ROWS: Final = "index_rows"  #: the function that returns the number of all chunks
+_SEEKING: Final = 40_000  #: chunks with a word above which those that are wanted are looked up
+_BEST: Final = """
+SELECT w.rowid AS no, bm25({table}, {weights}) AS score FROM {table} w {joined}
+ WHERE {table} MATCH :any {conditions}
+"""
+_OF_PAGES: Final = "CROSS JOIN chunk p ON p.no = w.rowid CROSS JOIN content c ON c.no = p.content"
+_ALL: Final = "SELECT count(*) FROM chunk k WHERE 1 = 1"
+_TOTAL: Final = f"SELECT {_ROWS}(chunk_words) FROM chunk_words WHERE chunk_words MATCH ? LIMIT 1"
+_PLACES: Final = """
+SELECT {function}({table}) FROM {table} WHERE {table} MATCH ? AND {sign}rowid IN carray(?)
+"""
+
+
 class Fts5:
     """Matching of words in FTS5 (``finding.IndexLanguage``)."""
 
@@ -202,6 +220,52 @@ class Fts5:
         """Return the expression that matches a word by any of its keys."""
         return " OR ".join(f'"{" ".join(keys)}"' for keys in asked)
 
+    def total(self, connection: Connection, value: str, within: str, values: Any) -> int:
+        """Return the number of all chunks, as FTS5 notes it; of some it counts them."""
+        if within or self._until is not None:
+            return int(connection.execute(f"{_ALL} {within}", values).get)
+        _counting(connection)
+        return int(connection.execute(_TOTAL, (value,)).get or 0)
+
+    def best_chunks(self, connection: Connection, asked: ChunksAsked) -> list[int]:
+        """Return the chunks that have any of some words, the best first by FTS5's own bm25."""
+        any_ = self.value([keys for one in asked.words for keys in one])
+        named = {"any": any_, "most": asked.most, **asked.values}
+        joined, more = (_OF_PAGES, f"AND {asked.conditions}") if asked.conditions else ("", "")
+        parts = []
+        for table, limit in self._tables():
+            limited = f"{more} {limit}"
+            parts.append(
+                _BEST.format(table=table, weights=_WEIGHTS, joined=joined, conditions=limited)
+            )
+        statement = f"{' UNION ALL '.join(parts)} ORDER BY score, no LIMIT :most"
+        return [no for no, _ in connection.execute(statement, named).fetchall()]
+
+    def places(
+        self, connection: Connection, phrases: Sequence[Keys], chunks: Sequence[int], matching: int
+    ) -> dict[int, ChunkPlaces]:
+        """Return where some chunks have phrases.
+
+        FTS5 looks through all chunks that have any; of some in very many it looks up each one.
+        """
+        found = _counting(connection)
+        found.clear()
+        values = self.value(phrases), Many(sorted(chunks))
+        sign = "" if matching > _SEEKING else "+"
+        for table, limit in self._tables():
+            statement = _PLACES.format(function=_COUNTED, table=table, sign=sign)
+            connection.execute(f"{statement} {limit.replace('w.', '')}", values).fetchall()
+        places = dict(found)
+        found.clear()
+        return places
+
+    def _tables(self) -> list[tuple[str, str]]:
+        """Return the tables of words, with a condition on the chunks that each is asked for."""
+        if self._until is None:
+            return [("chunk_words", "")]
+        former = ("chunk_words_former", f"AND w.rowid > {self._until}")
+        return [("chunk_words", ""), former]
+
     def texts(
         self, connection: Connection, keys: Sequence[str], within: str, values: Mapping[str, Any]
     ) -> list[tuple[str, str]]:
@@ -209,3 +273,22 @@ class Fts5:
         statement = TEXTS.format(match=self.match("words"), within=within)
         value = self.value([(key,) for key in keys])
         return read_text_rows(connection.execute(statement, {"words": value, **values}).fetchall())
+
+
+def _counting(connection: Any) -> list[tuple[int, ChunkPlaces]]:
+    """Return the list in which the function of a connection notes places; make both at first."""
+    found: Any = connection.counted
+    if found is None:
+        found = connection.counted = []
+        note = found.append
+
+        def count(api: Any) -> None:
+            size, locations = api.column_size, api.phrase_locations
+            places = list(map(locations, range(api.phrase_count)))
+            text = size(2)
+            note((api.rowid, ChunkPlaces(size(0), text + size(3), text, places)))
+
+        connection.register_fts5_function(_COUNTED, count)
+        connection.register_fts5_function(_ROWS, lambda api: api.row_count)
+    noted: list[tuple[int, ChunkPlaces]] = found
+    return noted

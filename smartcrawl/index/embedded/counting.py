@@ -1,0 +1,204 @@
+"""Where chunks have the words of a query, as an index tells it, without their texts (ADR 161)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.index.analysis.stems import Keys, asked_keys, asked_keys_of_languages, index_keys
+from smartcrawl.index.queries import Term
+from smartcrawl.index.ranking import (
+    LEAD_LENGTH,
+    LEAD_PARTS,
+    PageCounts,
+    PartCounts,
+    RankedPart,
+    url_words,
+)
+
+WINDOW: Final = 240  #: chunks whose words are counted for the first pages of hits
+WIDE: Final = 4_000  #: the same for all further ones
+_MOST_COUNTED: Final = 8  #: chunks of one further page
+
+
+class ChunkFacts(NamedTuple):
+    """What is known of a chunk without its text."""
+
+    no: int
+    content: int
+    position: int
+    headings: str
+
+
+class ChunksAsked(NamedTuple):
+    """What chunks an index proposes."""
+
+    words: Sequence[Sequence[Keys]]  #: the keys of each word, of which they have any
+    weights: Sequence[float]  #: of the words
+    conditions: str  #: on the content ``c`` and on ``p.content``; empty: none
+    values: Mapping[str, Any]  #: of the conditions
+    most: int  #: chunks
+
+
+class ChunkPlaces(NamedTuple):
+    """Where a chunk has the phrases of a query."""
+
+    title_length: int  #: words
+    length: int  #: words of its text and of the descriptions of its pictures
+    text: int  #: words of its text alone
+    #: For each phrase its places in title, headings, text and descriptions, in this order.
+    phrases: Sequence[Sequence[Sequence[int]]]
+
+
+class Window(NamedTuple):
+    """The best chunks of an index for a query, by page."""
+
+    chunks: Mapping[int, Sequence[ChunkFacts]]  #: by content, in the order of their proposal
+    first: int  #: pages that are rated before the others
+    more: bool  #: whether the index may have other pages
+
+
+def window_of_chunks(best: Sequence[ChunkFacts], first: int, *, more: bool) -> Window:
+    """Return the pages of chunks, which are given best first.
+
+    The first ``first`` pages have those of the first ``WINDOW`` chunks that are theirs, however
+    many follow: their scores do not depend on that.
+    """
+    found: dict[int, list[ChunkFacts]] = {}
+    for chunk in best[:WINDOW]:
+        if len(found) < first or chunk.content in found:
+            found.setdefault(chunk.content, []).append(chunk)
+    before = len(found)
+    known = set(found)
+    for chunk in best if len(best) > WINDOW or before == first else ():
+        if chunk.content not in known:
+            some = found.setdefault(chunk.content, [])
+            if len(some) < _MOST_COUNTED:
+                some.append(chunk)
+    return Window(found, before, more)
+
+
+class AskedPhrases:
+    """The phrases by which an index is asked for the words of a query."""
+
+    def __init__(
+        self, terms: Sequence[Term], languages: Sequence[str], former: Sequence[Sequence[Keys]] = ()
+    ) -> None:
+        """``former``: for each term the keys by which words of a former version are asked for."""
+        self._terms, self._former = terms, former
+        of_terms = [asked_keys_of_languages(term.text, languages) for term in terms]
+        self.of_terms = [
+            tuple(dict.fromkeys([*keys, *(former[n] if former else ())]))
+            for n, keys in enumerate(of_terms)
+        ]
+        self.phrases = list(dict.fromkeys(keys for some in self.of_terms for keys in some))
+        self._places = {keys: n for n, keys in enumerate(self.phrases)}
+        self._by_language: dict[str, list[tuple[int, int]]] = {}
+
+    def terms_of_language(self, language: str) -> list[tuple[int, int]]:
+        """Return phrases with their terms in texts of a language, by the places of both.
+
+        A phrase that belongs to two terms counts as the one that has it first.
+        """
+        found = self._by_language.get(language)
+        if found is None:
+            asked = [
+                [*(asked_keys(term.text, language) or (term.stems,)), *some]
+                for term, some in zip(self._terms, self._former or [()] * len(self._terms),
+                                      strict=True)
+            ]  # fmt: skip
+            terms: dict[int, int] = {}
+            for rank in range(max(map(len, asked), default=0)):
+                for n, forms in enumerate(asked):
+                    for keys in forms[rank : rank + 1]:
+                        if keys in self._places:
+                            terms.setdefault(self._places[keys], n)
+            found = self._by_language[language] = list(terms.items())
+        return found
+
+
+def counted_page(
+    chunks: Iterable[ChunkFacts],
+    places: Mapping[int, ChunkPlaces],
+    terms: Sequence[tuple[int, int]],
+    many: int,
+) -> tuple[list[RankedPart], PageCounts]:
+    """Return the parts of a page, without their texts, and what they have of a query's terms.
+
+    ``terms``: those of phrases (``AskedPhrases.terms_of_language``); ``many``: all of the query.
+    Address and length of the page are still to be set.
+    """
+    parts: list[RankedPart] = []
+    counted: list[PartCounts] = []
+    title: set[int] = set()
+    title_length = 0
+    lead = [0] * many
+    before, expected = 0, 0  # words and parts that are known to come first
+    for chunk in sorted(chunks, key=_position):
+        known = places.get(chunk.no)
+        if known is None:  # it was removed meanwhile
+            continue
+        above: set[int] = set()
+        found: list[tuple[int, int]] = []
+        for phrase, term in terms:
+            in_title, in_headings, in_text, in_pictures = known.phrases[phrase]
+            if in_title:
+                title.add(term)
+            if in_headings:
+                above.add(term)
+            if in_text:
+                found += [(at, term) for at in in_text]
+            if in_pictures:
+                found += [(known.text + at, term) for at in in_pictures]
+        if len(found) > 1:
+            found.sort()
+        title_length = known.title_length
+        if chunk.position == expected < LEAD_PARTS and before < LEAD_LENGTH:
+            for at, term in found:
+                lead[term] += before + at < LEAD_LENGTH
+            before, expected = before + known.length, expected + 1
+        parts.append(RankedPart(chunk.no, chunk.headings, "", chunk.position))
+        counted.append(PartCounts(found, known.length, above))
+    return parts, PageCounts(title, title_length, (), lead, 0, counted)
+
+
+def terms_of_counts(counts: PageCounts) -> frozenset[int]:
+    """Return the terms that an index finds in a page."""
+    in_parts = {term for part in counts.parts for _, term in part.places}
+    return frozenset(in_parts.union(counts.title, *(part.above for part in counts.parts)))
+
+
+def _position(chunk: ChunkFacts) -> int:
+    return chunk.position
+
+
+class AddressWords:
+    """Finds the words of a query in addresses."""
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        self._terms = terms
+        self._by_language: dict[str, list[tuple[Keys, int]]] = {}
+
+    def terms(self, url: str, language: str) -> set[int]:
+        """Return the terms that an address of a page in a language has."""
+        asked = self._by_language.get(language)
+        if asked is None:
+            found: dict[Keys, int] = {}
+            for n, term in enumerate(self._terms):
+                for keys in term.keys(language):
+                    found.setdefault(keys, n)
+            asked = self._by_language[language] = list(found.items())
+        known = _address_keys(url, language)
+        return {
+            n
+            for keys, n in asked
+            if keys[0] in known
+            and (len(keys) == 1 or any(known[at : at + len(keys)] == keys
+                                       for at in range(len(known))))
+        }  # fmt: skip
+
+
+@lru_cache(20_000)
+def _address_keys(url: str, language: str) -> Keys:
+    return tuple(index_keys(url_words(url), language))
