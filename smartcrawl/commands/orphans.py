@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
+import time
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.library.items import accept_library_shortfall_row
+from smartcrawl.registry.removal.orders import COMMAND_LINE, RemovalAction, new_removal_order
 from smartcrawl.registry.removal.purge import (
     emptied_page_rows,
     orphaned_page_rows,
     source_row_of_run,
     withheld_candidate_rows,
 )
-from smartcrawl.reports.removals import reported_orphans
+from smartcrawl.reports.removals import approval_result, reported_orphans
 from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
 from smartcrawl.terminal.output import print_note, printed_time
@@ -69,6 +72,7 @@ class Command(ChangingCommand):
             help="approve the removals withheld in RUN or earlier, at most --max of them",
         )
         self.add_ceiling(parser)
+        self.add_order(parser)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -76,6 +80,8 @@ class Command(ChangingCommand):
         """List orphans, remove them, or approve withheld removals."""
         if opts.purge and opts.approve is not None:
             raise UsageError("give --purge or --approve RUN, not both")
+        if opts.order is not None and opts.approve is None:
+            raise UsageError("--order needs --approve RUN")
         if opts.approve is not None:
             self._approve(connection, sources, opts)
         elif opts.purge:
@@ -116,7 +122,11 @@ class Command(ChangingCommand):
         known = source_row_of_run(connection, run)
         if known is None or (sources and known[1] not in sources):
             raise RegistryError(self._no_such_run(connection, sources, run))
-        with self.leased([known[1]]) as now:
+        order = new_removal_order(
+            known[1], RemovalAction.APPROVE, run, COMMAND_LINE, int(time.time())
+        )
+        kept = self.kept(connection, replace(order, most=opts.max), opts)
+        with kept as result, self.leased([known[1]]) as now:
             waiting = withheld_candidate_rows(connection, sources=[known[1]], run=run)
             withheld = {target.no for target in waiting}
             emptied = emptied_page_rows(connection, run)
@@ -132,13 +142,16 @@ class Command(ChangingCommand):
             if done and not self.dry and len(ready) <= opts.max:
                 with transaction(connection):
                     accept_library_shortfall_row(connection, known[0])
+            left = max(0, len(ready) - (opts.max or 0))
+            if done or opts.order is not None:
+                result.update(approval_result(done, waiting, left))
         for target in waiting:
             if not target.removable:
                 print(f"stays    {target.url}: {target.why_not}", file=sys.stderr)
         if opts.max is not None and opts.max > len(ready):
             were = "was" if len(ready) == 1 else "were"
             print(f"orphans: --max {opts.max}: only {len(ready)} {were} waiting", file=sys.stderr)
-        self.report(done, max(0, len(ready) - (opts.max or 0)), opts)
+        self.report(done, left, opts)
 
     def _no_such_run(self, connection: Connection, sources: list[str], run: int) -> str:
         runs = sorted(

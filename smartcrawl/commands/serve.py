@@ -54,6 +54,9 @@ _SCRAPY_DUE: Final = (sys.executable, "-m", "scrapy", "due")
 #: The same for the steps of a library.
 _SMARTCRAWL_LIBRARY: Final = (sys.executable, "-m", "smartcrawl", "library")
 _SCRAPY_LIBRARY: Final = (sys.executable, "-m", "scrapy", "library")
+#: The same for commands without a crawl, whose names follow.
+_SMARTCRAWL_PLAIN: Final = (sys.executable, "-m", "smartcrawl")
+_SCRAPY_PLAIN: Final = (sys.executable, "-m", "scrapy")
 
 
 def require_key_of_serve_command(
@@ -100,6 +103,7 @@ def command_crawl_program(
         _SCRAPY_DUE if scrapy else _SMARTCRAWL_DUE,
         _SCRAPY_LIBRARY if scrapy else _SMARTCRAWL_LIBRARY,
         declared.spider_of if scrapy else None,
+        _SCRAPY_PLAIN if scrapy else _SMARTCRAWL_PLAIN,
     )
 
 
@@ -240,7 +244,8 @@ def open_pages_in_browser(url: str) -> None:
 def _works(
     server: ServerOptions, database: Database, program: CrawlProgram, declared: DeclaredNames
 ) -> list[TickWork]:
-    """Return what the scheduler does each tick: orders, jobs of libraries, then other jobs."""
+    """Return the steps of each tick of the scheduler: orders, jobs of libraries, other jobs."""
+    from smartcrawl.server.explained.orders import RemovalOrders  # noqa: PLC0415
     from smartcrawl.server.items import (  # noqa: PLC0415
         DueRuns,
         Rebuilding,
@@ -264,6 +269,7 @@ def _works(
 
     most = server.max_running_jobs
     due, libraries = LocalCrawls(database, program), LocalCrawls(database, program)
+    removals = LocalCrawls(database, program)
     crawls: Crawls[BegunRun] = LocalCrawls(database, program)
     if server.scrapyd_url:
         client = ScrapydClient(server.scrapyd_url, server.scrapyd_project)
@@ -275,6 +281,7 @@ def _works(
 
     return [
         lambda at: Rebuilding(database, at).steps,
+        lambda at: Runner(database, RemovalOrders(database, at), removals, most).tick,
         lambda at: Runner(database, DueRuns(database, at), due, most).tick,
         lambda at: Runner(database, LibraryWork(database, at), libraries, most).tick,
         jobs,

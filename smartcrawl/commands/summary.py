@@ -19,6 +19,7 @@ from smartcrawl.model.program import (
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, reported_reason, unreached_page_reason
+from smartcrawl.reports.removals import withholding_text
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
@@ -325,10 +326,7 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
         )
         verb = "is" if result.withheld == 1 else "are"
         them = "it" if result.withheld == 1 else "them"
-        why = (
-            f"one run removes at most {share:.0%} of a source's pages and {count} of "
-            "them, and never half or all of them"
-        )
+        why = withholding_text(share, count)
         if any(note.startswith("trimmed:") for note in result.notes):
             why = "the listing may lack items that the app cannot see"
         withheld = report_noun(result.withheld, "removal")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from smartcrawl.index.choice import index_writer_of_registry
@@ -15,6 +17,7 @@ from smartcrawl.model.program import program_name
 from smartcrawl.model.setting_values import MOST_NUMBER, given_number
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.removal.orders import COMMAND_LINE, RemovalAction, new_removal_order
 from smartcrawl.registry.removal.purge import (
     Removals,
     forgotten_removal_counts,
@@ -23,6 +26,7 @@ from smartcrawl.registry.removal.purge import (
     undo_stored_removals,
 )
 from smartcrawl.registry.removal.sweep import Undone, undoable_rows
+from smartcrawl.reports.removals import undo_result
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import RemovalRule
@@ -63,6 +67,7 @@ class Command(ChangingCommand):
         parser.add_argument(
             "--pin", action="store_true", help="keep them, whether or not a link leads there"
         )
+        self.add_order(parser)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -79,7 +84,11 @@ class Command(ChangingCommand):
         if self.dry:
             self._print(known, undoable_rows(connection, run), opts)
             return
+        order = new_removal_order(
+            known.source, RemovalAction.UNDO, run, COMMAND_LINE, int(time.time())
+        )
         with (
+            self.kept(connection, replace(order, is_pinned=opts.pin), opts) as result,
             self.leased([known.source]) as now,
             closing(index_writer_of_registry(self.options, connection)) as indexing,
         ):
@@ -91,6 +100,8 @@ class Command(ChangingCommand):
                 pin=opts.pin,
                 chunked=index_document_chunker(self.options.chunks),
             )
+            if undone.restored or opts.order is not None:
+                result.update(undo_result(undone))
         self._print(known, undone, opts)
 
     def _print(self, known: Removals, undone: Undone, opts: Namespace) -> None:

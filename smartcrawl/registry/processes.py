@@ -1,4 +1,4 @@
-"""The table of started processes: of crawls, of jobs of libraries, of ordered runs (ADR 136).
+"""The table of started processes: of crawls, jobs of libraries, ordered runs, removals (ADR 136).
 
 What a process was started for has a table of its own.
 """
@@ -24,6 +24,8 @@ SELECT (SELECT count(*) FROM job_run k JOIN process p ON p.kind = 'crawl' AND p.
          WHERE k.state IN ('waiting', 'running') AND p.server IS NOT NULL)
      + (SELECT count(*) FROM library_job k JOIN process p ON p.kind = 'library' AND p.id = k.id
          WHERE k.state IN ('waiting', 'running') AND p.server IS NOT NULL)
+     + (SELECT count(*) FROM removal_order k JOIN process p ON p.kind = 'removal' AND p.id = k.id
+         WHERE k.state IN ('waiting', 'running') AND p.server IS NOT NULL)
      + (SELECT count(*) FROM process p WHERE p.kind = 'due' AND p.server IS NOT NULL)
 """
 _CLAIM: Final = """
@@ -42,6 +44,7 @@ class ProcessKind(StrEnum):
     CRAWL = "crawl"  #: a run of a job, by job_run.id
     LIBRARY = "library"  #: a job of a library, by library_job.id
     DUE = "due"  #: an ordered run, by the name of its source
+    REMOVAL = "removal"  #: an approval or undo of removals, by removal_order.id
 
 
 @dataclass(frozen=True, slots=True)

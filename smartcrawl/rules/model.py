@@ -122,6 +122,10 @@ class RunOrder(StrEnum):
     CANCEL = "cancel"  #: end now, for good
 
 
+#: Runs of which a process that has the lease of their source is still at work.
+UNFINISHED: Final = frozenset(
+    {RunState.OPEN, RunState.VERIFYING, RunState.SEALED, RunState.SETTLED}
+)
 #: Not decided yet whether the run saw everything: addresses may be added to it and visited.
 BEFORE_SEAL: Final = (RunState.OPEN, RunState.VERIFYING)
 #: A process may resume the run.

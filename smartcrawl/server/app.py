@@ -44,7 +44,9 @@ from smartcrawl.server.errors import (
     add_error_handlers,
     send_error_response,
 )
+from smartcrawl.server.explained import orders as removal_orders
 from smartcrawl.server.explained import records as record_routes
+from smartcrawl.server.explained import removals as removal_routes
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.idempotency import Once
 from smartcrawl.server.jobs import control as job_control
@@ -200,6 +202,8 @@ VERSIONS: Final[Sequence[Version]] = (
         (
             documents.add_routes,
             record_routes.add_routes,
+            removal_routes.add_routes,
+            removal_orders.add_routes,
             job_routes.add_routes,
             job_control.add_routes,
             logs.add_routes,

@@ -8,6 +8,7 @@ reaches no layer (``smartcrawl/server/running.py``), and counts in the memory of
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,6 +37,8 @@ _READING: Final = ("/mcp/",)
 _ACTING: Final = ("/v2/crawler/",)
 #: Paths that change every page at once.
 _ADMIN: Final = ("/api/RebuildIndex/",)
+#: Paths that remove or restore pages at once.
+_OF_REMOVALS: Final = re.compile(r"/api/v1/runs/[^/]*/(?:approve|undo)/?")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -88,8 +91,10 @@ def api_scope_needed(method: str, path: str) -> Scope:
 
     >>> api_scope_needed("POST", "/api/RebuildIndex").name, api_scope_needed("GET", "/metrics").name
     ('ADMIN', 'READ')
+    >>> api_scope_needed("POST", "/api/v1/runs/17/approve").name
+    'ADMIN'
     """
-    if _is_at(path, _ADMIN):
+    if _is_at(path, _ADMIN) or _OF_REMOVALS.fullmatch(path):
         return Scope.ADMIN
     return Scope.OPERATE if api_request_changes_something(method, path) else Scope.READ
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.markup import escape
 
@@ -22,7 +22,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.setting_values import CMDLINE, MOST_NUMBER, given_number, given_number_bounds
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.names import (
     stored_source_names,
@@ -38,6 +38,7 @@ from smartcrawl.terminal.output import Output, print_complaint, print_note, prin
 from smartcrawl.terminal.state_folder import data_dir_words
 
 if TYPE_CHECKING:
+    from smartcrawl.registry.removal.orders import RemovalOrder
     from smartcrawl.registry.removal.purge import Removal, Target
 
 DONE, FAILED, WITHHELD, HELD = 0, 1, 3, 4  #: exit statuses; Scrapy has 2 for wrong usage
@@ -215,6 +216,55 @@ class ChangingCommand(RegistryCommand):
                 stack.callback(self.database.take(source, since).release)
             with self.database.translated("write"):
                 yield now
+
+    def add_order(self, parser: ArgumentParser) -> None:
+        """Add the option by which a server has an order of its API carried out."""
+        parser.add_argument(
+            "--order",
+            metavar="ID",
+            help="carry out this order of the HTTP API, which keeps the result",
+        )
+
+    @contextmanager
+    def kept(
+        self, connection: Connection, order: RemovalOrder, opts: Namespace
+    ) -> Iterator[dict[str, Any]]:
+        """Keep an approval or undo: who did it, and the result that the block puts together.
+
+        ``order``: as a command without ``--order`` keeps it. Neither a dry run nor a block without
+        a result is kept.
+
+        Raises:
+            RegistryError: the order of ``--order`` is over, or there is none.
+        """
+        # Commands that only read start sooner without these.
+        from smartcrawl.registry.removal.orders import (  # noqa: PLC0415
+            begin_removal_order_row,
+            end_removal_order_row,
+            store_removal_order_row,
+        )
+
+        result: dict[str, Any] = {}
+        id_ = None if self.dry else opts.order
+        if id_ is not None:
+            with self.database.translated("write"), transaction(connection):
+                begins = begin_removal_order_row(connection, id_)
+            if not begins:
+                raise RegistryError(f"no order {redacted_line(id_)} waits for a process")
+        try:
+            yield result
+        except SmartcrawlError as error:
+            if id_ is not None:
+                with self.database.translated("write"), transaction(connection):
+                    end_removal_order_row(connection, id_, int(time.time()), reasons=[str(error)])
+            raise
+        if self.dry or (id_ is None and not result):
+            return
+        with self.database.translated("write"), transaction(connection):
+            if id_ is None:
+                store_removal_order_row(connection, order)
+            now = int(time.time())
+            end_removal_order_row(connection, id_ or order.id, now, result=result)
 
     def guarded(
         self, connection: Connection, targets: Sequence[Target], most: int | None

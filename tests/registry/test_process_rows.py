@@ -8,7 +8,7 @@ from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, ProcessRows, Started
 
 NOW = 1_705_744_800
-CRAWL, LIBRARY, DUE = ProcessKind
+CRAWL, LIBRARY, DUE, REMOVAL = ProcessKind
 OTHER = Process("elsewhere.example", 7, "boot-9")
 CHILD = Process("here.example", 8, "boot-10")
 
@@ -137,6 +137,21 @@ def test_a_place_is_taken_until_the_work_is_over(connection: Connection):
     assert rows.places() == 4
     ProcessRows(connection, DUE).claim("docs", NOW)
     assert rows.places() == 5
-    for kind, id_ in ((CRAWL, "jb_0"), (LIBRARY, "jb_10"), (DUE, "docs")):
+    for place, state in enumerate(("waiting", "running", "ended")):
+        connection.execute(
+            "INSERT INTO removal_order (id, source, action, run, orderer, state, created_at)"
+            " VALUES (?, 'docs', 'undo', 1, 'nobody', ?, 1)",
+            (f"ro_{place}", state),
+        )
+        ProcessRows(connection, REMOVAL).claim(f"ro_{place}", NOW)
+    assert rows.places() == 7
+    ends = (
+        (CRAWL, "jb_0"),
+        (LIBRARY, "jb_10"),
+        (DUE, "docs"),
+        (REMOVAL, "ro_0"),
+        (REMOVAL, "ro_1"),
+    )
+    for kind, id_ in ends:
         ProcessRows(connection, kind).release(id_)
     assert rows.places() == 2

@@ -71,6 +71,10 @@ ADDED = {
     "GET /api/v1/jobs/{job_id}/log": Row("", "monitoring", "200", "404"),
     "GET /api/v1/records/{record_id}": Row("", "data", "200", "404"),
     "GET /api/v1/records": Row("", "data", "200"),
+    "GET /api/v1/removals": Row("", "monitoring", "200"),
+    "GET /api/v1/removals/{order_id}": Row("", "monitoring", "200", "404"),
+    "POST /api/v1/runs/{run}/approve": Row("", "jobs", "202", "404 409 422"),
+    "POST /api/v1/runs/{run}/undo": Row("", "jobs", "202", "404 409 422"),
 }
 ROWS = INVENTORY | ADDED
 

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.server.explained.answers import EXAMPLE_ORDER
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from smartcrawl.server.jobs.declared import api_job_id
 from tests.index.vectorstore.store_server import stores_server
@@ -41,13 +42,39 @@ INSERT INTO robots (origin, fetched_at, status, body) VALUES ('https://example.c
 """
 
 
+def store_removals(library: Library) -> None:
+    """Store a page that waits for an approval of run 2, and one that was removed in run 3."""
+    for no, name in ((2, "two"), (3, "three")):
+        library.execute(
+            "INSERT INTO source (no, name, kind, created_at) VALUES (?, ?, 'site', 0)"
+            " ON CONFLICT DO NOTHING",
+            (no, name),
+        )
+        library.execute(
+            "INSERT INTO run (no, source, number, started_at, finished_at, state, complete)"
+            " VALUES (?, ?, ?, 1, 2, 4, TRUE)",
+            (no, no, no),
+        )
+    runs = {"reached_run": 2, "visited_run": 2, "seen_run": 2}
+    library.put("https://two.example/", record={"source": 2}, **runs)
+    library.put("https://three.example/", record={"source": 3}, standing=0)
+    library.execute(
+        "INSERT INTO candidate (no, source, run, renewed, rule, detail, withheld)"
+        " SELECT no, 2, 2, 2, 1, '{}', TRUE FROM record WHERE source = 2"
+    )
+    library.execute(
+        "INSERT INTO evidence (record, source, run, rule, at, detail, restore)"
+        " SELECT no, 3, 3, 1, 2, '{}', '{}' FROM record WHERE source = 3"
+    )
+
+
 class Reader:
     """Types the commands of the page, and knows the ids that the answers gave."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self._folder = folder
         self._url = url
-        self._job = EXAMPLE_JOB
+        self._job, self._order = EXAMPLE_JOB, EXAMPLE_ORDER
         self._key = KEY
         self.described: dict[str, Any] = httpx.get(f"{url}/openapi.json").json()["paths"]
         self.asked: set[tuple[str, str]] = set()
@@ -55,6 +82,7 @@ class Reader:
     def type(self, command: str) -> None:
         """Run a command; a request succeeds with a status that its endpoint documents."""
         line = command.replace(URL, self._url).replace(EXAMPLE_JOB, self._job)
+        line = line.replace(EXAMPLE_ORDER, self._order)
         line = line.replace(KEY, self._key).replace(DECLARED, api_job_id("one"))
         if line.startswith("smartcrawl "):
             program = f"{sys.executable} -m smartcrawl"
@@ -74,6 +102,8 @@ class Reader:
         self.asked.add(operation)
         if status == "201":
             self._job = json.loads(body)["job_id"]
+        if operation[1].endswith("/approve"):
+            self._order = json.loads(body)["order_id"]
 
     def _run(self, line: str) -> str:
         done = subprocess.run(
@@ -127,6 +157,7 @@ def test_every_command_of_the_manual_works(tmp_path: Path, monkeypatch: pytest.M
         stack.callback(library.close)
         for page in PAGES:
             library.put(page)
+        store_removals(library)
         library.execute(ROBOTS, (b"User-agent: *\nDisallow: /admin/",))
         for name in ("one", "documents", OF_FILE["name"]):  # nothing is crawled
             lease = library.database.take(str(name), "today")

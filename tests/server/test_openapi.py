@@ -53,6 +53,8 @@ def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
         ("PUT", "/api/v1/jobs/{job_id}"),
         ("POST", "/api/v1/frontier/urls"),
         *orders,
+        ("POST", "/api/v1/runs/{run}/approve"),
+        ("POST", "/api/v1/runs/{run}/undo"),
         ("POST", "/api/AddUrlDocument"),
         ("POST", "/api/ReindexItem"),
         ("POST", "/api/RebuildIndex"),

@@ -38,6 +38,7 @@ SOURCE = "zanzibar"
 PLANTED = re.compile("zanzibar|quillwort", re.IGNORECASE)
 HASH = url_digest(normalize_url(PAGE)).hex()
 ID = url_item_id("url", bytes.fromhex(HASH))
+ORDERED = "ro_00000000000000aa"
 JOB, RUN = "job_00000000000000aa", "jb_00000000000000aa"
 
 #: Values about the private source, by the names of parameters, in paths and queries.
@@ -50,6 +51,8 @@ PARAMETERS: dict[str, list[str]] = {
     "collection": [SOURCE],
     "domain_id": ["ZANZIBAR"],
     "record_id": ["2"],
+    "run": ["2"],
+    "order_id": [ORDERED],
     "url": [PAGE, f"{PAGE}/y", f"{PAGE}/z", f"http://www.{HOST}/quillwort/page"],
 }
 #: Parameters that choose a form or a part of an answer, with another value than the usual one.
@@ -74,6 +77,8 @@ BODIES: dict[str, list[dict[str, Any]]] = {
     "POST /api/AddUrlDocument": [{"url": PAGE}, {"url": PAGE, "force": True}],
     "POST /api/ReindexItem": [{"id": ID, "force": True}, {"source": PAGE, "force": True}],
     "POST /api/RebuildIndex": [{"force": False}],
+    "POST /api/v1/runs/{run}/approve": [{"max": 1}],
+    "POST /api/v1/runs/{run}/undo": [{"pin": True}],
     **{
         f"POST /v2/crawler/{step}": [{"domain_id": "ZANZIBAR"}]
         for step in ("crawl", "download_data", "process_data", "embed_data")
@@ -143,6 +148,11 @@ def plant(desk: Desk, folder: Path) -> None:
             (SOURCE, new, f"{PAGE}/y"),
         ),
         (
+            "INSERT INTO removal_order (id, source, action, run, orderer, created_at)"
+            " VALUES (?, ?, 'undo', 2, 'quillwort', 5)",
+            (ORDERED, SOURCE),
+        ),
+        (
             "INSERT INTO robots (origin, fetched_at, status, body) VALUES (?, 5, 200, ?)",
             (f"https://{HOST}", b"User-agent: *\nDisallow: /quillwort"),
         ),
@@ -203,7 +213,7 @@ class Served:
 
 def told(answer: httpx.Response) -> str:
     """Return what an answer says, without the parts that no two answers share."""
-    text = re.sub(r"req_\w+|job_[0-9a-f]{16}|jb_[0-9a-f]{16}", "…", answer.text)
+    text = re.sub(r"req_\w+|(job|jb|ro)_[0-9a-f]{16}", "…", answer.text)
     return f"{answer.status_code} {text}"
 
 

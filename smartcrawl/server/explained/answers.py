@@ -96,3 +96,121 @@ class AddressStory(Answer):
     nearMisses: list[NearMiss] = Field(  # noqa: N815  # likewise
         description="Of an unknown address: records that may be meant"
     )
+
+
+EXAMPLE_ORDER: Final = "ro_5d0c1f6a2b3e4d7c"
+
+
+class OrderedRemoval(Answer):
+    """An approval of withheld removals, or an undo of removals."""
+
+    order_id: str = Field(examples=[EXAMPLE_ORDER])
+    source: str = Field(examples=["docs"])
+    action: Literal["approve", "undo"]
+    run: int = Field(description="Number of the run of the removals", examples=[17])
+    max: int | None = Field(description="Pages that an approval removes at most", examples=[10])
+    pin: bool = Field(description="Whether an undo keeps the pages, even if no page links there")
+    by: str = Field(
+        description="Name and id of the API key, `without a key`, or `command line`",
+        examples=["Anna (0b5d9a6c1e2f)"],
+    )
+    status: Literal["waiting", "running", "ended"]
+    created_at: Time
+    ended_at: Time | None = Field(description="Null before its end")
+    result: dict[str, Any] | None = Field(
+        description="Null before its end, and if it was not carried out. Numbers of pages, and in"
+        " `urls` what became of the first 100 of each kind",
+        examples=[{"removed": 10, "left": 3, "stay": 0, "undoRun": 17, "urls": []}],
+    )
+    reasons: list[str] = Field(
+        description="Why it was not carried out", examples=[["docs is being crawled"]]
+    )
+
+
+class RemovalRuleCount(Answer):
+    """The pages that one rule removes."""
+
+    rule: str = Field(examples=["gone"])
+    text: str = Field(examples=["the server answers that the page is gone"])
+    count: int = Field(examples=[12])
+
+
+class RemovablePage(Answer):
+    """A page that may be removed; keys are those of `smartcrawl orphans --format json`."""
+
+    no: int = Field(description="Its record", examples=[17])
+    url: str = Field(examples=["https://docs.example.com/old"])
+    source: str = Field(examples=["docs"])
+    status: str = Field(examples=["Indexed"])
+    rule: str = Field(examples=["orphan"])
+    text: str = Field(description="The rule in words", examples=["no page links to it any more"])
+    why: str | None = Field(description="The evidence", examples=["no link leads to it"])
+    orphanAge: int = Field(  # noqa: N815  # as the keys of orphans
+        description="Complete runs in a row without it", examples=[3]
+    )
+    lastOutcome: str | None = Field(examples=["orphaned"])  # noqa: N815  # likewise
+    httpStatusCode: int | None = Field(examples=[404])  # noqa: N815  # likewise
+    reachedRun: int | None = Field(examples=[12])  # noqa: N815  # likewise
+    lastChecked: Time | None  # noqa: N815  # likewise
+    withheldRun: int | None = Field(examples=[17])  # noqa: N815  # likewise
+    removable: bool = Field(description="Whether an approval removes it")
+    stays: str | None = Field(
+        description="Why it stays", examples=["it was reached or answered since"]
+    )
+
+
+class RemovablePages(Answer):
+    """Pages of one source that may be removed."""
+
+    count: int = Field(examples=[37])
+    removable: int = Field(description="Those that the command removes", examples=[35])
+    rules: list[RemovalRuleCount]
+    sample: list[RemovablePage] = Field(description="From `offset` on, `limit` of them")
+
+
+class SourceRemovals(Answer):
+    """The pages of one source that wait for an approval, are lost, or are orphaned."""
+
+    source: str = Field(examples=["docs"])
+    stored: int = Field(description="Its stored pages", examples=[120])
+    run: int | None = Field(
+        description="The run to approve; null: nothing can be approved", examples=[17]
+    )
+    why: str | None = Field(
+        description="Why the removals wait, in words",
+        examples=["one run removes at most 10% of a source's pages and 10 of them"],
+    )
+    waiting: RemovablePages = Field(description="Removals that wait for approval")
+    lost: RemovablePages = Field(
+        description="Stored pages that now return an error; `removable` are those that"
+        " `smartcrawl deltamerge -D` removes"
+    )
+    orphans: RemovablePages = Field(description="Stored pages that no page links to any more")
+
+
+class RemovedPages(Answer):
+    """The pages that were removed under the number of one run."""
+
+    run: int = Field(examples=[17])
+    source: str = Field(examples=["docs"])
+    removed: int = Field(examples=[12])
+    undone: int = Field(description="Those that were restored", examples=[0])
+    restorable: int = Field(description="Those that an undo restores", examples=[12])
+    removed_at: Time = Field(description="When the last of them was removed")
+    until_at: Time = Field(description="When its undo expires")
+
+
+class RemovalsPagination(Answer):
+    """The place of each sample in its list."""
+
+    offset: int = Field(examples=[0])
+    limit: int = Field(examples=[10])
+
+
+class AllRemovals(Answer):
+    """Removals that wait, removals that can be undone, and who ordered what."""
+
+    sources: list[SourceRemovals]
+    removed: list[RemovedPages] = Field(description="Newest run first, at most 100")
+    orders: list[OrderedRemoval] = Field(description="The last 20, newest first")
+    pagination: RemovalsPagination

@@ -28,6 +28,10 @@ from smartcrawl.sources.private_files import private_file, private_folder
 logger = logging.getLogger(__name__)
 
 
+#: Words by which a crawl prints no line of progress.
+QUIET: Final = ("--progress", "none")
+
+
 @dataclass(frozen=True, slots=True)
 class CrawlProgram:
     """The commands that processes are started with."""
@@ -39,6 +43,9 @@ class CrawlProgram:
     library: Sequence[str] = ()  #: words of the command of a library's steps
     #: Returns the spider of a source, which follows the words; None: the command knows it.
     spider_of: Callable[[str], str] | None = None
+    plain: Sequence[
+        str
+    ] = ()  #: words of the program; the name of a command without a crawl follows
 
     def due_log_of(self, name: str) -> Path:
         """Return the log of the ordered runs of a source."""
@@ -55,8 +62,12 @@ class CrawlProgram:
         words = [*self.due, f"--source={name}", "-s", "RECRAWL_POLICY=always"]
         return self.start(words, self.due_log_of(name))
 
-    def start(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    def start(
+        self, words: Sequence[str], log: Path, quiet: Sequence[str] = QUIET
+    ) -> subprocess.Popen[bytes]:
         """Start a command; what it prints goes to a log.
+
+        ``quiet``: the words by which it prints no line of progress.
 
         Raises:
             OSError: it cannot be started, or the log cannot be written.
@@ -65,7 +76,7 @@ class CrawlProgram:
         private_file(log)
         with log.open("ab") as output:
             return subprocess.Popen(  # noqa: S603  # words of ours, and checked names
-                [*words, "--progress", "none"],
+                [*words, *quiet],
                 env=dict(self.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -106,7 +117,7 @@ class LocalCrawls:
         """
         try:
             words = begun.words(self._program)
-            child = self._program.start(words, self._program.logs / begun.log)
+            child = self._program.start(words, self._program.logs / begun.log, begun.quiet)
         except OSError as error:
             raise StartError(f"cannot start its process ({error.strerror})") from error
         self.children[begun.id] = child
@@ -191,6 +202,11 @@ class Work:
     def log(self) -> str:
         """The name of the file that gets what its process prints."""
         return f"{self.id}.log"
+
+    @property
+    def quiet(self) -> Sequence[str]:
+        """The words by which its command prints no line of progress."""
+        return QUIET
 
     @property
     def waits(self) -> bool:

@@ -1,0 +1,354 @@
+"""Orders over HTTP to approve withheld removals, or to undo removals (ADR 168).
+
+The server has one connection for writing, so that it does not remove pages itself: an order waits,
+and a process carries it out by the command that an operator would type, under the lease of the
+source. What is withheld is looked up again there, so that one list that is approved twice is
+removed once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from smartcrawl.model.processes import exit_status_signal
+from smartcrawl.model.setting_values import MOST_NUMBER
+from smartcrawl.model.times import iso_time
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, Started
+from smartcrawl.registry.removal.orders import (
+    RemovalAction,
+    RemovalOrder,
+    end_removal_order_row,
+    new_removal_order,
+    open_removal_order_row,
+    removal_order_row,
+    store_removal_order_row,
+)
+from smartcrawl.registry.removal.purge import (
+    emptied_page_rows,
+    source_row_of_run,
+    withheld_candidate_rows,
+)
+from smartcrawl.registry.removal.sweep import undoable_rows
+from smartcrawl.registry.runs.runs import last_run_row
+from smartcrawl.registry.visibility import stored_visibilities
+from smartcrawl.rules.model import UNFINISHED
+from smartcrawl.rules.run_orders import EXIT_SOURCE_BUSY
+from smartcrawl.rules.visibility import Reader
+from smartcrawl.server.context import Context
+from smartcrawl.server.errors import api_not_found
+from smartcrawl.server.explained.answers import EXAMPLE_ORDER, OrderedRemoval
+from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
+from smartcrawl.server.jobs.runner import CrawlProgram, Exited, Kind, Work
+from smartcrawl.server.queries import (
+    NUMBER_PATTERN,
+    json_response,
+    number_of_path,
+    refuse_api_query,
+)
+from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, JobError
+
+logger = logging.getLogger(__name__)
+
+_OPEN: Final = "k.state IN ('waiting', 'running')"
+_RUN = Annotated[str, Path(examples=["17"], json_schema_extra={"pattern": NUMBER_PATTERN})]
+_MESSAGE: Final = "The removals cannot be changed now"
+
+
+@dataclass(frozen=True, slots=True)
+class BegunOrder(Work):
+    """An order that a server has begun, by the name of its source."""
+
+    action: RemovalAction
+    run: int
+    most: int | None
+    is_pinned: bool
+
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
+        return f"the order {self.id} to {self.action} run {self.run} of {self.name}"
+
+    @property
+    def quiet(self) -> Sequence[str]:
+        """The words by which its command prints no line of progress."""
+        return ("-s", "PROGRESS_FORMAT=none")
+
+    def words(self, program: CrawlProgram) -> list[str]:
+        """Return the command that an operator would type."""
+        if self.action is RemovalAction.UNDO:
+            pinned = ["--pin"] if self.is_pinned else []
+            return [*program.plain, "undo", str(self.run), *pinned, "--order", self.id]
+        most = ["--max", str(self.most)]
+        return [
+            *program.plain, "orphans", "--approve", str(self.run), *most, "--order", self.id,
+        ]  # fmt: skip
+
+
+class RemovalOrders(Kind[BegunOrder]):
+    """The orders; each has one process, since a second one could remove more than was approved."""
+
+    kind = ProcessKind.REMOVAL
+    WAITING = """
+SELECT k.id, NULL FROM removal_order k LEFT JOIN process p ON p.kind = 'removal' AND p.id = k.id
+ WHERE k.state = 'waiting' AND p.server IS NULL ORDER BY k.no
+"""
+    LOCK = "UPDATE removal_order SET state = state WHERE id = ? AND state IN ('waiting', 'running')"
+    BEGUN = f"""
+SELECT k.id, k.source, k.action, k.run, k.most, k.is_pinned, {PROCESS_COLUMNS}
+  FROM removal_order k JOIN process p ON p.kind = 'removal' AND p.id = k.id
+ WHERE {_OPEN} AND p.server IS NOT NULL AND k.id = coalesce(:id, k.id) ORDER BY k.no
+"""
+
+    def of(self, row: Sequence[Any]) -> BegunOrder:
+        """Return the order of a row."""
+        return BegunOrder(
+            id=row[0],
+            name=row[1],
+            started=Started.of(row[6:]),
+            action=RemovalAction(row[2]),
+            run=row[3],
+            most=row[4],
+            is_pinned=bool(row[5]),
+        )
+
+    def exited(self, work: BegunOrder, exited: Exited, log: str, now: int) -> None:
+        """Record the exit of a process that did not record the end of its order."""
+        status = exited.status
+        if status == EXIT_SOURCE_BUSY:
+            self.end(work, status, now, f"{work.name} is being crawled; order it after that run")
+        elif status < 0:
+            self.died(work, f"its process was ended by {exit_status_signal(status)}", now)
+        else:
+            self.end(work, status, now, f"it was not carried out (exit status {status}): see {log}")
+
+    def died(self, work: BegunOrder, why: str, now: int) -> bool:
+        """Record the end: pages may have gone by then, so that it does not begin again."""
+        self.end(work, None, now, f"{why}; look at the removals, and order the rest")
+        return False
+
+    def end(self, work: BegunOrder, status: int | None, now: int, *reasons: str) -> None:
+        """Record that an order was not carried out."""
+        self.control.write(
+            lambda: end_removal_order_row(self._connection, work.id, now, reasons=reasons)
+        )
+        logger.error("%s failed: %s", work.label, "; ".join(reasons))
+
+
+def removal_order_data(order: RemovalOrder) -> dict[str, Any]:
+    """Return an order under the keys of ``OrderedRemoval``."""
+    return {
+        "order_id": order.id,
+        "source": order.source,
+        "action": order.action.value,
+        "run": order.run,
+        "max": order.most,
+        "pin": order.is_pinned,
+        "by": order.orderer,
+        "status": order.state.value,
+        "created_at": iso_time(order.created_at),
+        "ended_at": iso_time(order.ended_at),
+        "result": order.result,
+        "reasons": list(order.reasons),
+    }
+
+
+def _order(**example: Any) -> ConfigDict:
+    return ConfigDict(strict=True, extra="forbid", json_schema_extra={"examples": [example]})
+
+
+class ApproveOrder(BaseModel):
+    """The approval of withheld removals."""
+
+    model_config = _order(max=10)
+
+    max: int = Field(ge=1, le=MOST_NUMBER, description="Pages that are removed at most")
+
+
+class UndoOrder(BaseModel):
+    """The undo of removals."""
+
+    model_config = _order(pin=False)
+
+    pin: bool = Field(
+        default=False, description="Whether to keep them, even if no page links there"
+    )
+
+
+def approvable_removals(connection: Connection, source: str, run: int) -> int:
+    """Return how many pages an approval of a run would remove, were its number large enough."""
+    waiting = withheld_candidate_rows(connection, sources=[source], run=run)
+    numbers = {target.no for target in waiting if target.removable}
+    numbers |= {target.no for target in emptied_page_rows(connection, run) if target.removable}
+    return len(numbers)
+
+
+def _refusal(
+    connection: Connection, action: RemovalAction, source: str, run: int, *, is_held: bool
+) -> str | None:
+    """Return why an order cannot be carried out now, or None."""
+    if is_held:
+        last = last_run_row(connection, source)
+        if last is not None and last[2] in UNFINISHED:
+            return f"run {last[0]} of {source} is open: order it after that run"
+        return f"a command is at work on {source}: order it again in a minute"
+    if action is RemovalAction.APPROVE and not approvable_removals(connection, source, run):
+        return f"no removal of run {run} waits for approval: it was approved before, or refuted"
+    if action is RemovalAction.UNDO and not undoable_rows(connection, run).restored:
+        return (
+            f"nothing that was removed in run {run} can be restored: it was restored before, or its"
+            " content has expired (UNDO_TTL_SECONDS)"
+        )
+    return None
+
+
+class RemovalOrdering:
+    """Takes orders to approve or undo, each key once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._once = Once(context)
+
+    async def answer(
+        self, request: Request, run: int, action: RemovalAction, **choices: Any
+    ) -> Response:
+        """Answer a request with the order, which waits for its process."""
+        reader = self._context.reader(request)
+        order = self._order(request, run, action, **choices)
+
+        def check(connection: Connection) -> RemovalOrder | JobError:
+            held = self._context.stores.database.is_held
+            return checked_removal_order(connection, order, reader, held)
+
+        found = await to_thread.run_sync(self._context.stores.read_moment, check)
+
+        def work(connection: Connection) -> Reply:
+            if isinstance(found, JobError):
+                raise found
+            return _reply(placed_removal_order(connection, found))
+
+        return await self._once.answer(request, work)
+
+    def _order(
+        self, request: Request, run: int, action: RemovalAction, **choices: Any
+    ) -> RemovalOrder:
+        key = request.scope.get("smartcrawl.key")
+        orderer = "without a key" if key is None else f"{key.name} ({key.id})"
+        order = new_removal_order("", action, run, orderer, int(self._context.clock()))
+        return replace(order, **choices)
+
+
+def checked_removal_order(
+    connection: Connection,
+    order: RemovalOrder,
+    reader: Reader,
+    is_held: Callable[[str], bool],
+) -> RemovalOrder | JobError:
+    """Return the order with its source, or why it is refused.
+
+    ``is_held``: whether a process has the lease of a source.
+    """
+    found = source_row_of_run(connection, order.run)
+    stored = stored_visibilities(connection)
+    if found is None or not reader.may_read(found[1], stored.get(found[1])):
+        reason = "there is no run of this number"
+        return JobError(NOT_FOUND, field="run", reason=reason, message="Run not found")
+    order = replace(order, source=found[1])
+    before = open_removal_order_row(connection, order.source)
+    if before is not None:  # it may have removed what this one is about
+        return order
+    held = is_held(order.source)
+    why = _refusal(connection, order.action, order.source, order.run, is_held=held)
+    return order if why is None else JobError(CONFLICT, field="run", reason=why, message=_MESSAGE)
+
+
+def placed_removal_order(connection: Connection, order: RemovalOrder) -> RemovalOrder:
+    """Store an order, and return it; one that is the same and not over is returned instead.
+
+    Raises:
+        JobError: another order for its source is not over.
+    """
+    before = open_removal_order_row(connection, order.source)
+    if before is None:
+        store_removal_order_row(connection, order)
+        return order
+    if before.orders_same(order):
+        return before
+    raise JobError(
+        CONFLICT,
+        field="run",
+        reason=f"the order {before.id} to {before.action} run {before.run} of {order.source} is"
+        " not over: wait for it",
+        message=_MESSAGE,
+    )
+
+
+def _reply(order: RemovalOrder) -> Reply:
+    data = removal_order_data(order)
+    return Reply.of(202, data, Location=f"/api/v1/removals/{order.id}")
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the routes of orders."""
+    ordering = RemovalOrdering(context)
+    described: dict[str, Any] = {
+        "tags": ["removals"],
+        "status_code": 202,
+        "response_model": OrderedRemoval,
+        "responses": {404: {}, 409: {}, 422: {}},
+        "dependencies": [Depends(refuse_api_query)],
+        "openapi_extra": {"parameters": [KEY_PARAMETER]},
+    }
+
+    @router.post(
+        "/runs/{run}/approve",
+        summary="Remove pages that were withheld in a run or earlier, at most a given number",
+        **described,
+    )
+    async def approve_removals(request: Request, run: _RUN, order: ApproveOrder) -> Response:
+        no = number_of_path(run, "run")
+        return await ordering.answer(request, no, RemovalAction.APPROVE, most=order.max)
+
+    @router.post(
+        "/runs/{run}/undo",
+        summary="Restore the pages that were removed under the number of a run",
+        **described,
+    )
+    async def undo_removals(request: Request, run: _RUN, order: UndoOrder) -> Response:
+        no = number_of_path(run, "run")
+        return await ordering.answer(request, no, RemovalAction.UNDO, is_pinned=order.pin)
+
+    @router.get(
+        "/removals/{order_id}",
+        tags=["removals"],
+        summary="An approval or undo, with its result once it is over",
+        response_model=OrderedRemoval,
+        responses={404: {}},
+        dependencies=[Depends(refuse_api_query)],
+    )
+    async def get_removal_order(
+        request: Request, order_id: Annotated[str, Path(examples=[EXAMPLE_ORDER])]
+    ) -> Response:
+        reader = context.reader(request)
+        found = await context.stores.read_little(_reading(order_id, reader))
+        if found is None:
+            raise api_not_found("Order not found", reason="there is no order of this id")
+        return json_response(removal_order_data(found))
+
+
+def _reading(id_: str, reader: Reader) -> Callable[[Connection], RemovalOrder | None]:
+    def read(connection: Connection) -> RemovalOrder | None:
+        found = removal_order_row(connection, id_)
+        if found is None:
+            return None
+        stored = stored_visibilities(connection).get(found.source)
+        return found if reader.may_read(found.source, stored) else None
+
+    return read

@@ -1,0 +1,299 @@
+"""Removals over HTTP: what waits, approvals and undos as processes, and who ordered them."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+
+from smartcrawl.commands.running import run_command
+from smartcrawl.model.processes import Process
+from smartcrawl.registry.connection import transaction
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.rules.model import Outcome
+from smartcrawl.server.explained.answers import AllRemovals, OrderedRemoval
+from smartcrawl.server.explained.orders import BegunOrder, RemovalOrders
+from smartcrawl.server.jobs.runner import CrawlProgram, Exited, LocalCrawls, Runner
+from smartcrawl.server.keys import Scope, make_api_key
+from tests.registry.build import LATER, NOW, Desk
+from tests.registry.build import closing as choices
+from tests.server.api_client import application, ask, error_of
+
+BASE = "https://docs.example.com/"
+PAGES = [f"{BASE}{number}" for number in range(30)]
+LOST, KEPT = PAGES[:20], PAGES[20:]
+
+
+class Site:
+    """A source whose deployment broke: 20 of 30 pages answer 404, and the guard withholds them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.desk = Desk(folder / "registry.db")
+        self.desk.closing = choices(lost_threshold=1)
+        self.desk.open(now=NOW)
+        self.desk.write(*(self.desk.visit(url, f"a lantern at {url}") for url in PAGES), now=NOW)
+        self.desk.seal(now=NOW)
+        self.desk.open(now=LATER)
+        self.desk.write(
+            *(self.desk.visit(url, outcome=Outcome.NOT_FOUND, status=404) for url in LOST),
+            *(self.desk.visit(url, outcome=Outcome.NOT_MODIFIED, status=304) for url in KEPT),
+            reached={self.desk.number(url): 0 for url in PAGES},
+            now=LATER,
+        )
+        self.desk.seal(now=LATER)
+        self.app: ASGIApp = application(folder, clock=lambda: float(LATER))
+        self.database = registry_database(folder / "registry.db")
+
+    def ask(self, method: str, path: str, **given: Any) -> httpx.Response:
+        return ask(self.app, method, f"/api/v1/{path}", **given)
+
+    def approve(self, most: int, **given: Any) -> httpx.Response:
+        return self.ask("POST", "runs/2/approve", json={"max": most}, **given)
+
+    def removals(self, **query: Any) -> dict[str, Any]:
+        app = application(self.folder, clock=lambda: float(LATER))  # it keeps no list yet
+        answer = ask(app, "GET", "/api/v1/removals", params=query)
+        assert answer.status_code == 200, answer.text
+        AllRemovals.model_validate(answer.json())
+        return dict(answer.json())
+
+    def order(self, id_: str) -> dict[str, Any]:
+        answer = self.ask("GET", f"removals/{id_}")
+        assert answer.status_code == 200, answer.text
+        OrderedRemoval.model_validate(answer.json())
+        return dict(answer.json())
+
+    def carry_out(self) -> int:
+        """Claim what waits, as a server does, and run its command here; return its exit status."""
+        with closing(self.database.open()) as connection:
+            kind = RemovalOrders(self.database, connection)
+            (waiting,) = kind.waiting(LATER)
+            with transaction(connection):
+                assert kind.claim(waiting.id, LATER)
+            work = kind.get(waiting.id)
+            assert work is not None
+        name, *words = work.words(CrawlProgram((), {}, self.folder))
+        status = run_command(name, [*words, *work.quiet, "--data-dir", str(self.folder)])
+        with closing(self.database.open()) as connection:
+            kind = RemovalOrders(self.database, connection)
+            if (after := kind.get(work.id)) is not None:
+                kind.exited(after, Exited(status, 1), after.log, LATER)
+        return status
+
+    def stored(self) -> int:
+        return int(str(self.desk.value("SELECT count(*) FROM state WHERE standing = 2")))
+
+
+@pytest.fixture
+def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.desk.close()
+
+
+def test_what_the_guard_withholds_is_told_with_its_rule_and_a_sample(site: Site):
+    (found,) = site.removals(limit=3)["sources"]
+
+    assert (found["source"], found["stored"], found["run"]) == ("docs", 30, 2)
+    assert found["why"].startswith("one run removes at most 10% of a source's pages")
+    assert (found["waiting"]["count"], found["waiting"]["removable"]) == (20, 20)
+    assert found["waiting"]["rules"] == [
+        {"rule": "gone", "text": "the server answers that the page is gone", "count": 20}
+    ]
+    sample = found["waiting"]["sample"]
+    assert [page["url"] for page in sample] == LOST[:3]
+    assert [page["no"] for page in sample] == list(map(site.desk.number, LOST[:3]))
+    assert found["lost"]["count"] == 20
+
+
+def test_what_was_reached_again_stays(site: Site):
+    site.desk.open(now=LATER + 60)
+    site.desk.write(site.desk.visit(LOST[0], "a lantern again"), now=LATER + 60)
+
+    waiting = site.removals()["sources"][0]["waiting"]
+
+    assert (waiting["count"], waiting["removable"]) == (20, 19)
+    assert waiting["sample"][0]["stays"] == "it was reached or answered since"
+
+
+def test_an_approval_removes_at_most_its_number_and_an_undo_brings_it_back(site: Site):
+    ordered = site.approve(10)
+
+    assert ordered.status_code == 202
+    OrderedRemoval.model_validate(ordered.json())
+    id_ = ordered.json()["order_id"]
+    assert ordered.headers["Location"] == f"/api/v1/removals/{id_}"
+    assert (ordered.json()["status"], site.stored()) == ("waiting", 30)
+
+    assert site.carry_out() == 0
+
+    done = site.order(id_)
+    assert (done["status"], done["reasons"], site.stored()) == ("ended", [], 20)
+    assert (done["result"]["removed"], done["result"]["left"]) == (10, 10)
+    assert done["result"]["urls"][0] == {"url": LOST[0], "what": "removed"}
+    (removed,) = site.removals()["removed"]
+    assert (removed["run"], removed["restorable"]) == (done["result"]["undoRun"], 10)
+    assert removed["until_at"] > removed["removed_at"]
+
+    undo = site.ask("POST", "runs/2/undo", json={})
+    assert undo.status_code == 202
+    assert site.carry_out() == 0
+    undone = site.order(undo.json()["order_id"])
+    assert (undone["result"]["restored"], site.stored()) == (10, 30)
+    assert [one["action"] for one in site.removals()["orders"]] == ["undo", "approve"]
+
+
+def test_one_list_that_is_approved_in_two_tabs_is_removed_once(site: Site):
+    first, second = site.approve(20), site.approve(20)
+
+    assert second.json()["order_id"] == first.json()["order_id"]
+    assert site.carry_out() == 0
+    again = site.approve(20)
+
+    assert site.stored() == 10
+    assert again.status_code == 409
+    assert "no removal of run 2 waits for approval" in error_of(again)["details"]["reason"]
+
+
+def test_an_order_that_came_too_late_is_looked_at_again_under_the_lease(site: Site):
+    site.approve(20)
+    with transaction(site.desk.connection):
+        site.desk.connection.execute("UPDATE candidate SET withheld = FALSE")
+
+    assert site.carry_out() == 0
+
+    (order,) = site.removals()["orders"]
+    assert (order["result"]["removed"], site.stored()) == (0, 30)
+
+
+def test_another_order_for_the_same_source_waits_for_the_first(site: Site):
+    first = site.approve(5)
+
+    answer = site.approve(6)
+
+    assert answer.status_code == 409
+    assert first.json()["order_id"] in error_of(answer)["details"]["reason"]
+
+
+def test_an_open_run_is_a_conflict_in_words(site: Site):
+    site.desk.open(now=LATER + 60)
+    lease = site.database.take("docs", "now")
+
+    answers = [site.approve(5), site.ask("POST", "runs/2/undo", json={})]
+
+    lease.release()
+    for answer in answers:
+        assert answer.status_code == 409
+        reason = error_of(answer)["details"]["reason"]
+        assert reason == "run 3 of docs is open: order it after that run"
+    assert site.removals()["orders"] == []
+
+
+def test_a_run_that_began_after_the_order_ends_it_with_the_reason(site: Site):
+    site.approve(5)
+    with site.database.take("docs", "now"):
+        assert site.carry_out() == 4
+
+    (order,) = site.removals()["orders"]
+    assert (order["status"], order["result"], site.stored()) == ("ended", None, 30)
+    assert "docs" in order["reasons"][0]
+
+
+def test_who_approved_is_kept(site: Site, tmp_path: Path):
+    with transaction(site.desk.connection):
+        key, made = make_api_key(site.desk.connection, "Anna", Scope.ADMIN, LATER)
+
+    site.approve(5, headers={"X-API-Key": key})
+    site.carry_out()
+    run_command("orphans", ["--approve", "2", "--max", "1", "--data-dir", str(tmp_path)])
+
+    orders = site.removals()["orders"]
+    assert [one["by"] for one in orders] == ["command line", f"Anna ({made.id})"]
+    assert [one["result"]["removed"] for one in orders] == [1, 5]
+
+
+@pytest.mark.parametrize("scope", [Scope.READ, Scope.OPERATE])
+def test_an_approval_takes_a_key_of_an_administrator(site: Site, scope: Scope):
+    with transaction(site.desk.connection):
+        key, _ = make_api_key(site.desk.connection, "Ben", scope, LATER)
+
+    for path, body in (("approve", {"max": 1}), ("undo", {})):
+        answer = site.ask("POST", f"runs/2/{path}", json=body, headers={"X-API-Key": key})
+        assert answer.status_code == 403
+        assert "scope admin" in error_of(answer)["details"]["reason"]
+
+
+def test_an_idempotency_key_orders_once(site: Site):
+    key = {"Idempotency-Key": str(UUID(int=5, version=4))}
+
+    first = site.approve(5, headers=key)
+    site.carry_out()
+    again = site.approve(5, headers=key)
+
+    assert (again.status_code, again.json()) == (202, first.json())
+    assert len(site.removals()["orders"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "field"),
+    [
+        ("runs/9/approve", {"max": 1}, 404, "run"),
+        ("runs/9/undo", {}, 404, "run"),
+        ("runs/1/approve", {"max": 1}, 409, "run"),
+        ("runs/1/undo", {}, 409, "run"),
+        ("runs/x/approve", {"max": 1}, 400, "run"),
+        ("runs/2/approve", {"max": 0}, 400, "max"),
+        ("runs/2/approve", {"max": "3"}, 400, "max"),
+        ("runs/2/approve", {}, 400, "max"),
+        ("runs/2/approve", {"max": 1, "run": 2}, 400, "run"),
+        ("runs/2/undo", {"pin": 1}, 400, "pin"),
+    ],
+)
+def test_a_wrong_order_names_its_field(
+    site: Site, path: str, body: dict[str, Any], status: int, field: str
+):
+    answer = site.ask("POST", path, json=body)
+
+    assert answer.status_code == status, answer.text
+    assert error_of(answer)["details"]["field"] == field
+
+
+def test_unknown_orders_and_sources_are_refused(site: Site):
+    assert site.ask("GET", "removals/ro_0").status_code == 404
+    answer = site.ask("GET", "removals", params={"source": "nowhere"})
+    assert (answer.status_code, error_of(answer)["details"]["field"]) == (400, "source")
+
+
+def test_an_order_whose_process_died_is_not_begun_again(site: Site):
+    """It may have removed pages: a second process could remove more than was approved."""
+    site.approve(5)
+    with closing(site.database.open()) as connection:
+        kind = RemovalOrders(site.database, connection)
+        program = CrawlProgram((), {}, site.folder, plain=("/does/not/exist",))
+        with transaction(connection):
+            kind.claim(kind.waiting(LATER)[0].id, LATER)
+            (begun,) = kind.begun()
+            kind.rows.started(begun.id, Process("elsewhere", 1, "1"))
+        crawls: LocalCrawls = LocalCrawls(site.database, program)
+        Runner[BegunOrder](site.database, kind, crawls, 2).tick(LATER)
+
+    (order,) = site.removals()["orders"]
+    assert (order["status"], order["result"]) == ("ended", None)
+    assert order["reasons"] == ["its process died; look at the removals, and order the rest"]
+
+
+def test_a_process_that_cannot_be_started_ends_the_order(site: Site):
+    site.approve(5)
+    with closing(site.database.open()) as connection:
+        program = CrawlProgram((), {}, site.folder, plain=("/does/not/exist",))
+        crawls: LocalCrawls = LocalCrawls(site.database, program)
+        kind = RemovalOrders(site.database, connection)
+        Runner[BegunOrder](site.database, kind, crawls, 2).tick(LATER)
+
+    (order,) = site.removals()["orders"]
+    assert order["reasons"] == ["cannot start its process (No such file or directory)"]
