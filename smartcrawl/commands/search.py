@@ -185,8 +185,9 @@ def _marked(snippet: str) -> str:
 def _show_chunks(output: Output, chunks: Sequence[HitChunk]) -> None:
     for chunk in chunks:
         path = f"  {_safe(chunk.path)}" if chunk.path else ""
-        page = "" if chunk.page is None else f", page {chunk.page}"
-        output.line(f"   [dim]chunk {chunk.number}{page}{path}[/]")
+        where = f", #{_safe(chunk.section)}" if chunk.section else ""
+        where = where if chunk.page is None else f", page {chunk.page}"
+        output.line(f"   [dim]chunk {chunk.number}{where}{path}[/]")
         if chunk.highlight:
             output.say(_marked(chunk.highlight), label="     ", indent=5)
 

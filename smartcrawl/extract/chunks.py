@@ -7,25 +7,28 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from smartcrawl.model.documents import (
     CHUNK_TYPES,
     DEFAULT_CHUNK_SIZE,
+    DEFINITION,
+    ID_KINDS,
     LIST,
     PICTURE,
     TABLE,
     Block,
     Chunk,
+    ChunkPlace,
     ChunkSize,
     Document,
     Image,
     Section,
-    section_page,
-    section_pages,
+    is_linkable_id,
 )
-from smartcrawl.model.placed_spans import with_placed_spans
+from smartcrawl.model.placed_spans import with_placed_ids, with_placed_spans
 
 if TYPE_CHECKING:
     from semantic_text_splitter import TextSplitter
@@ -38,6 +41,7 @@ _LINE: Final = re.compile(r"\S.*")
 _SENTENCE: Final = re.compile(r"\S(?:.*?[.!?。](?=\s)|.*)", re.DOTALL)
 _PART: Final = 15_000  #: characters given to the splitter at once
 _PICTURES: Final = 100_000  #: characters about the pictures of one chunk
+_PLACES: Final = 100  #: places of one chunk; later ones are in the last of these
 
 
 def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) -> list[Chunk]:
@@ -53,38 +57,76 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
     What a page says of a picture is with the chunk in which the picture stands. Pictures around the
     text, such as a logo, do not count, unless the page has no text at all.
 
-    Source: R1-07, R1-13, G-05, R0-61.
+    A chunk knows the places in it, first that in which it begins: the last id before it in its
+    section, its heading's id, or that of a heading above.
+
+    Source: R1-07, R1-13, G-05, R0-61; ADR 162.
     """
     if not document.sections:
         lines = [line for image in document.images for line in (image.alt, *_more_of(image))]
         return [Chunk((), "", pictures=words)] if (words := _joined(lines)) else []
     images = {image.src: image for image in document.images}
     found: list[Chunk] = []
-    above: list[tuple[int, str]] = []
-    if images and document.counted and document.counted.pictures:
-        document = with_placed_spans(document)
+    above: list[tuple[int, str, str]] = []
+    has_pictures = images and document.counted and document.counted.pictures
+    document = with_placed_spans(document) if has_pictures else with_placed_ids(document)
     for section in document.sections:
         while above and above[-1][0] >= section.level:
             above.pop()
+        places = section_places(section, above[-1][2] if above else "")
         if section.heading:
-            above.append((section.level, section.heading))
-        path = tuple(name for _, name in above)
+            above.append((section.level, section.heading, places[0].id if places else ""))
+        path = tuple(name for _, name, _ in above)
         text, level = section.text, section.level
         pictures = _pictures(section, images) if images else []
-        pages = section_pages(section)
         if len(text) <= size.most:
             types = _types(section, 0, len(text))
             said = _joined(line for _, line in pictures)
-            found.append(Chunk(path, text, level, types, 0, said, section_page(pages, 0)))
+            found.append(Chunk(path, text, level, types, 0, said, tuple(places[:_PLACES])))
             continue
         pieces = list(_overlapping(text, _packed(list(_pieces(section, size)), size), size))
         for piece, of_piece in zip(pieces, _of_pieces(pictures, pieces), strict=True):
             types = _types(section, piece.start, piece.end)
             own = text[piece.start : piece.end]
             repeated = len(piece.before)
-            said, page = _joined(of_piece), section_page(pages, piece.start - repeated)
-            found.append(Chunk(path, piece.before + own, level, types, repeated, said, page))
+            there = places_between(places, piece.start - repeated, piece.end)
+            said = _joined(of_piece)
+            found.append(Chunk(path, piece.before + own, level, types, repeated, said, there))
     return found
+
+
+def section_places(section: Section, above: str = "") -> list[ChunkPlace]:
+    """Return the places of a section's text by their start, first that of its heading.
+
+    ``above``: the id of the heading above it, by which a section without an id is found. Ids to
+    which no address leads are left out.
+    """
+    heads = [span for span in section.head if span.kind in ID_KINDS and is_linkable_id(span.target)]
+    found: list[ChunkPlace] = []
+    if heads:
+        found.append(ChunkPlace(0, heads[-1].target, heads[-1].kind == DEFINITION))
+    elif above:
+        found.append(ChunkPlace(0, above))
+    for span in section.spans:
+        if span.kind in ID_KINDS and is_linkable_id(span.target):
+            place = ChunkPlace(span.start, span.target, span.kind == DEFINITION)
+            if not (found and found[-1].defines and found[-1].start == place.start):
+                found.append(place)
+    return found
+
+
+def places_between(places: Sequence[ChunkPlace], start: int, end: int) -> tuple[ChunkPlace, ...]:
+    """Return the places of a part of a section's text, first that in which it begins.
+
+    >>> places_between([ChunkPlace(0, "a"), ChunkPlace(9, "b"), ChunkPlace(12, "c")], 10, 12)
+    (ChunkPlace(start=0, id='b', defines=False),)
+    """
+    first = max(bisect_right(places, start, key=_start_of) - 1, 0) if start > 0 else 0
+    some = places[first : bisect_left(places, max(end, start + 1), key=_start_of)][:_PLACES]
+    return tuple(place._replace(start=max(place.start - start, 0)) for place in some)
+
+
+_start_of: Final = attrgetter("start")
 
 
 def _pictures(section: Section, images: Mapping[str, Image]) -> list[tuple[int, str]]:

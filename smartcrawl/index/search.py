@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from smartcrawl.index import known
-from smartcrawl.index.document_pages import hits_with_document_pages
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.finding import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.filters import search_query_filters
 from smartcrawl.index.images import ImageDocument
+from smartcrawl.index.places import hits_with_places
 from smartcrawl.index.queries import (
     parsed_search_query,
     search_query_place,
@@ -23,7 +23,7 @@ from smartcrawl.index.queries import (
 )
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode, query_meaning
 from smartcrawl.index.ranking import QueryMeaning
-from smartcrawl.index.searching import Answer, Hit, is_lost_hit
+from smartcrawl.index.searching import Answer, Hit, HitChunk, is_lost_hit
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
@@ -98,7 +98,7 @@ def search_index(
             index = stack.enter_context(open_searched_index(options, connection))
             search = partial(_remote_answer, connection, index, query, **within)
             searched = query_meaning(connection, options, mode, vectors, index.embedder)
-        search = partial(_with_pages, connection, search)
+        search = partial(_with_places, connection, search)
         parsed = parsed_search_query(query)
         wanted = search_query_sources(sources, parsed.sources)
         if searched is None or not parsed.terms or wanted is None:
@@ -111,10 +111,10 @@ def search_index(
         return replace(found, note="; ".join(filter(None, (found.note, str(lacks)))))
 
 
-def _with_pages(connection: Connection, search: Callable[..., Answer], **meaning: Any) -> Answer:
-    """Search, and add the pages of documents to the chunks of hits."""
+def _with_places(connection: Connection, search: Callable[..., Answer], **meaning: Any) -> Answer:
+    """Search, and add the places that answer best to the chunks of hits."""
     found = search(**meaning)
-    return replace(found, hits=hits_with_document_pages(connection, found.hits))
+    return replace(found, hits=hits_with_places(connection, found.hits))
 
 
 def _ask_first(meaning: QueryMeaning, query: str) -> None:
@@ -238,6 +238,13 @@ def _joined(connection: Connection, found: Iterable[ElasticsearchHit]) -> list[H
     return hits
 
 
+def _place_as_data(chunk: HitChunk, url: str) -> dict[str, Any]:
+    """Return the page or section of a chunk, and the address of it; nothing where it has none."""
+    if chunk.page is not None:
+        return {"page": chunk.page, "link": chunk.link(url)}
+    return {"section": chunk.section, "link": chunk.link(url)} if chunk.section else {}
+
+
 def search_hit_as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) -> dict[str, Any]:
     """Return a hit as JSON; with ``images``, also the images of its page."""
     nested = {} if images is None else {"images": [image.as_json() for image in images]}
@@ -255,7 +262,7 @@ def search_hit_as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) 
                 "number": chunk.number,
                 "path": chunk.path,
                 "highlight": chunk.highlight,
-                **({} if chunk.page is None else {"page": chunk.page, "link": chunk.link(hit.url)}),
+                **_place_as_data(chunk, hit.url),
             }
             for chunk in hit.chunks
         ],

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -40,7 +40,7 @@ from smartcrawl.index.ranking import (
     rank_searched_pages,
     search_term_weight,
 )
-from smartcrawl.model.documents import page_link
+from smartcrawl.model.documents import PAGE_PLACE, ChunkPlace, place_link
 from smartcrawl.registry.visibility import Readable
 from smartcrawl.rules.model import Status
 
@@ -54,10 +54,15 @@ class HitChunk:
     highlight: str  #: the text around the words found, with marks
     text: str  #: all of it
     page: int | None = None  #: the page of its document, from 1; None: it has no pages
+    section: str = ""  #: id of the section or name that answers best; empty: it has none
+    #: Its places; None: the index does not tell.
+    places: tuple[ChunkPlace, ...] | None = field(default=None, compare=False, repr=False)
+    #: First characters in its text of the words found, and which words of the query these are.
+    found: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
 
     def link(self, url: str) -> str:
-        """Return the address of its page's place; that of the whole page where there is none."""
-        return page_link(url, self.page)
+        """Return the address of its place; that of the whole page where there is none."""
+        return place_link(url, self.section if self.page is None else f"{PAGE_PLACE}{self.page}")
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -473,6 +478,14 @@ def _best(
     return once, terms or query.terms
 
 
+class ShownPart(NamedTuple):
+    """A part of a page as it is shown."""
+
+    headings: str  #: with marks
+    snippet: str  #: with marks
+    found: tuple[tuple[int, int], ...] = ()  #: as those of a ``HitChunk``
+
+
 class QueryMarker:
     """Marks the words of a query in the parts of pages that are shown."""
 
@@ -481,15 +494,17 @@ class QueryMarker:
         self._marks = marks
         self._by_language: dict[str, Marker] = {}
 
-    def shown(self, part: RankedPart, language: str) -> tuple[str, str]:
-        """Return headings and a snippet of a part, with marks around the words found."""
+    def shown(self, part: RankedPart, language: str) -> ShownPart:
+        """Return a part with marks around the words found."""
         marker = self._by_language.get(language)
         if marker is None:
             asked = [term.keys(language) for term in self._terms]
             marker = self._by_language[language] = Marker(asked, language, self._marks)
         is_by_pictures = part.pictures and marker.has(part.pictures) and not marker.has(part.text)
         text = part.pictures if is_by_pictures else part.text or part.pictures
-        return marker.whole(part.headings), marker.part(text)
+        marked = marker.marked_part(text)
+        found = marked.found if text is part.text else ()
+        return ShownPart(marker.whole(part.headings), marked.text, found)
 
 
 def search_pool(limit: int, offset: int, query: Query) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from smartcrawl.model.urls import hash_route
 
 #: Type of the mark that links were not stored: a link to the page itself, or, with the name of a
 #: trap as its anchor, to the beginning of an address.
@@ -159,32 +161,59 @@ def section_pages(section: Section) -> list[tuple[int, int]]:
         *((span.start, span) for span in section.spans),
     ]
     return [
-        (at, int(number))
+        (at, page)
         for at, span in places
-        if span.kind == PLACE
-        and (number := span.target.removeprefix(PAGE_PLACE)) != span.target
-        and number.isdecimal()
+        if span.kind == PLACE and (page := page_of_place(span.target)) is not None
     ]
 
 
-def section_page(pages: Sequence[tuple[int, int]], at: int) -> int | None:
-    """Return the number of the page on which a place in a text is; None: it has no pages.
+_LINKABLE: Final = re.compile(r"[^\s\x00-\x20\x7f-\x9f\ud800-\udfff]+")
+#: Signs of a fragment beside -._~ (RFC 3986, section 3.5), without that of entities in Markdown.
+_FRAGMENT: Final = "!$'()*+,;=:@/?"
 
-    ``pages``: those of its section (``section_pages``).
+
+def is_linkable_id(name: str) -> bool:
+    """Whether an address can lead to an id: HTML permits none with white space.
+
+    >>> is_linkable_id("str.split"), is_linkable_id("how to"), is_linkable_id("")
+    (True, False, False)
     """
-    found = bisect_right(pages, at, key=itemgetter(0))
-    return pages[found - 1][1] if found else None
+    return _LINKABLE.fullmatch(name) is not None
 
 
-def page_link(url: str, page: int | None) -> str:
-    """Return the address of a page of a document; that of the document where it has no pages.
+def place_link(url: str, name: str) -> str:
+    """Return the address of the place of an id in a page.
 
-    Source: RFC 8118, section 3.
+    That of the page where the id is empty, or where the page is itself a hash route.
 
-    >>> page_link("https://a.example/lamps.pdf#top", 214), page_link("https://a.example/", None)
-    ('https://a.example/lamps.pdf#page=214', 'https://a.example/')
+    Source: RFC 3986, section 3.5; of a PDF RFC 8118, section 3.
+
+    >>> place_link("https://a.example/lamps.pdf#top", "page=214"), place_link("file:///a", "")
+    ('https://a.example/lamps.pdf#page=214', 'file:///a')
+    >>> place_link("https://a.example/b", "List<T>.größe"), place_link("https://a.example/#/b", "c")
+    ('https://a.example/b#List%3CT%3E.gr%C3%B6%C3%9Fe', 'https://a.example/#/b')
     """
-    return url if page is None else f"{url.partition('#')[0]}#{PAGE_PLACE}{page}"
+    if not name or hash_route(url):
+        return url
+    return f"{url.partition('#')[0]}#{quote(name, safe=_FRAGMENT)}"
+
+
+def page_of_place(name: str) -> int | None:
+    """Return the page of a document that an id means; None: it means another place.
+
+    >>> page_of_place("page=214"), page_of_place("page=two")
+    (214, None)
+    """
+    number = name.removeprefix(PAGE_PLACE)
+    return int(number) if number != name and number.isdecimal() else None
+
+
+class ChunkPlace(NamedTuple):
+    """A place in a chunk to which an address can lead: a section, a name, a page of a PDF."""
+
+    start: int  #: characters of the chunk's text before it
+    id: str
+    defines: bool = False  #: whether it defines a name
 
 
 class Chunk(NamedTuple):
@@ -200,7 +229,7 @@ class Chunk(NamedTuple):
     types: tuple[str, ...] = ("text",)
     repeated: int = 0
     pictures: str = ""  #: descriptions of its pictures, a line each: searched, not embedded
-    page: int | None = None  #: of a PDF: the number of the page on which it begins
+    places: tuple[ChunkPlace, ...] = ()  #: by their start; no hash and no vector knows them
 
     def digest(self, title: str) -> bytes:
         """Return a digest (16 bytes) of what is embedded: title of the page, headings, text."""
@@ -208,6 +237,16 @@ class Chunk(NamedTuple):
         head = ",".join(map(str, map(len, parts)))
         data = "\0".join((head, *parts)).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(data, digest_size=16).digest()
+
+    @property
+    def section(self) -> str:
+        """The id of the place in which it begins; empty: it has none."""
+        return self.places[0].id if self.places and self.places[0].start == 0 else ""
+
+    @property
+    def page(self) -> int | None:
+        """Of a PDF: the number of the page on which it begins."""
+        return page_of_place(self.section)
 
     @property
     def path(self) -> str:

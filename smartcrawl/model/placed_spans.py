@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, chain, compress, repeat
 from operator import add, attrgetter, sub
 from typing import Final
 
@@ -32,6 +32,37 @@ def with_placed_spans(document: Document) -> Document:
     return replace(
         document, sections=placed_spans(document.sections, document.counted), counted=None
     )
+
+
+def without_ids(document: Document) -> Document:
+    """Return a document with placed spans and without ids, to which no address leads."""
+
+    def kept(spans: tuple[Span, ...]) -> tuple[Span, ...]:
+        return tuple(span for span in spans if span.kind not in ID_KINDS)
+
+    placed = with_placed_spans(document)
+    sections = (one._replace(spans=kept(one.spans), head=kept(one.head)) for one in placed.sections)
+    return replace(placed, sections=tuple(sections))
+
+
+def with_placed_ids(document: Document) -> Document:
+    """Return a document of whose counted spans the ids alone are spans of its sections.
+
+    Pages have ten times as many links and pieces of code.
+    """
+    counted = document.counted
+    if counted is None:
+        return document
+    wanted = [kind in ID_KINDS for kind in counted.kinds]
+    ids = CountedSpans(
+        counted.total,
+        tuple(compress(counted.kinds, wanted)),
+        tuple(compress(counted.starts, wanted)),
+        tuple(compress(counted.ends, wanted)),
+        tuple(compress(counted.targets, wanted)),
+    )
+    sections = placed_spans(document.sections, ids) if ids.kinds else document.sections
+    return replace(document, sections=sections, counted=None)
 
 
 def placed_spans(sections: Iterable[Section], counted: CountedSpans) -> tuple[Section, ...]:

@@ -1,14 +1,31 @@
-"""The chunks of pages: the table of their vectors, those of a remote index, refused ones."""
+"""The chunks of pages: their places, the table of their vectors, a remote index, refused ones."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+from smartcrawl.model.documents import ChunkPlace
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql
+
+
+def chunk_places_as_text(places: Iterable[ChunkPlace]) -> str:
+    """Return the places of a chunk as they are stored: JSON ``[[start, id, defines], …]``.
+
+    >>> chunk_places_as_text([ChunkPlace(0, "lamps"), ChunkPlace(9, "wick", True)])
+    '[[0,"lamps",0],[9,"wick",1]]'
+    """
+    rows = [(place.start, place.id, int(place.defines)) for place in places]
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+
+
+def chunk_places_of_text(text: str) -> tuple[ChunkPlace, ...]:
+    """Return the places that ``chunk_places_as_text`` wrote."""
+    return tuple(ChunkPlace(start, name, bool(rest)) for start, name, rest in json.loads(text))
 
 
 def vector_table(connection: Connection) -> str:

@@ -14,17 +14,19 @@ from urllib.parse import unquote
 
 import can_ada
 
-from smartcrawl.extract.chunks import document_chunks
+from smartcrawl.extract.chunks import document_chunks, section_places
 from smartcrawl.extract.links import document_base_url
 from smartcrawl.extract.repeated import document_without
 from smartcrawl.model.documents import (
     LIST,
+    PAGE_PLACE,
     TABLE,
     Block,
     ChunkSize,
     Document,
     Section,
-    page_link,
+    page_of_place,
+    place_link,
     section_pages,
 )
 from smartcrawl.model.file_urls import url_item_kind
@@ -157,7 +159,7 @@ def page_as_markdown(
     level 1. Code is fenced, tables are pipe tables with a row for the names of their columns, each
     line of a list is an item. Text is escaped where Markdown would read it as markup. Links and
     pictures have absolute addresses; without the ``url`` of the page there are none. ``numbered``:
-    each page of a PDF begins with a link to it.
+    each page of a PDF begins with a link to it, and each heading with an id ends with one.
 
     Source: CommonMark 0.31; tables: GitHub Flavored Markdown 0.29.
     """
@@ -171,13 +173,23 @@ def page_as_markdown(
     for section in document.sections:
         heading = InlineText(section.heading, section.head, base)
         if line := " ".join(heading.part(0, len(section.heading)).split()):
-            parts.append(heading.filled(markdown_heading(section.level, line)))
+            own = _heading_link(section, url) if numbered else ""
+            parts.append(heading.filled(markdown_heading(section.level, line)) + own)
         for page, part in _by_pages(section) if numbered else ((None, section),):
             if page not in (None, last):
                 last = page
-                parts.append(f"[Page {page}]({page_link(url, page).translate(_IN_LINK)})")
+                link = place_link(url, f"{PAGE_PLACE}{page}")
+                parts.append(f"[Page {page}]({link.translate(_IN_LINK)})")
             parts += _SectionMarkdown(part, base).parts()
     return escaped_tags("\n\n".join(parts)) + "\n" if parts else ""
+
+
+def _heading_link(section: Section, url: str) -> str:
+    """Return a link from a heading to itself; empty where it has no id, or that of a page."""
+    name = next((place.id for place in section_places(section) if place.start == 0), "")
+    if not (section.head and url and name) or page_of_place(name) is not None:
+        return ""
+    return f" [#]({place_link(url, name).translate(_IN_LINK)})"
 
 
 def _by_pages(section: Section) -> Iterator[tuple[int | None, Section]]:
@@ -446,7 +458,8 @@ def exported_chunks(page: ExportedPage, size: ChunkSize) -> Iterator[dict[str, A
             "repeated": chunk.repeated,
             "hash": chunk.digest(document.title).hex(),
             "page": chunk.page,
-            "link": page_link(page.url, chunk.page),
+            "section": chunk.section if chunk.page is None else "",
+            "link": place_link(page.url, chunk.section),
             "text": chunk.text,
         }
 

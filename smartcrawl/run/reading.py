@@ -866,8 +866,9 @@ def judge_run_visit(run: Run, visit: Visit) -> Verdict:
     The look at an unreached page gets none.
     """
     visit.verdict = verdict = run_verdict_of_visit(run, visit)
-    if verdict.action is not Action.INDEX:
-        visit.parsed.chunks = []
+    is_other_body = visit.parsed.body_hash not in (None, visit.page.record.body_hash)
+    if not (verdict.action is Action.INDEX or (verdict.action is Action.TOUCH and is_other_body)):
+        visit.parsed.chunks = []  # of another body with the same text they may have other places
     return verdict
 
 

@@ -192,10 +192,15 @@ class FoundChunk(Answer):
     path: str = Field(description="The headings above it", examples=["Guide > Lamps"])
     highlight: str = Field(examples=["a <em>lantern</em> for the harbour"])
     page: int | None = Field(default=None, description="Of a PDF only: its page, from 1")
+    section: str | None = Field(
+        default=None,
+        description="The id of the section or name that answers best, where it has one",
+        examples=["replacing-a-fuse"],
+    )
     link: str | None = Field(
         default=None,
-        description="Of a PDF only: the address of this page in it",
-        examples=["https://example.com/manual.pdf#page=214"],
+        description="The address of this section, or of this page of a PDF",
+        examples=["https://example.com/manual.pdf#page=214", "https://example.com/b#fuse"],
     )
 
 

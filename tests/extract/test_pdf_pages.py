@@ -10,7 +10,7 @@ from reportlab.pdfgen import canvas
 from smartcrawl.extract.formats import read_document
 from smartcrawl.extract.formats.pdf import Bookmark, pdf_sections, pdf_title
 from smartcrawl.extract.sniff import PDF
-from smartcrawl.index.document_pages import document_page_of_chunk
+from smartcrawl.index.places import chunk_with_best_place, places_in_document
 from smartcrawl.index.searching import HitChunk
 from smartcrawl.model.documents import Document, Section
 from tests.extract.made_documents import drawn
@@ -174,14 +174,15 @@ def test_page_of_a_chunk_is_that_on_which_it_begins():
     sections = pdf_sections(pages, marks)
 
     def page(path: str, text: str) -> int | None:
-        return document_page_of_chunk(HitChunk(0, path, "", text), sections)
+        chunk = HitChunk(0, path, "", text)
+        return chunk_with_best_place(chunk, places_in_document(chunk, sections)).page
 
     assert page("Lamps", "Line 3 of page 5.\nLine 4 of page 5.") == 5
     assert page("Lamps > Fuses", "Line 0 of page 11.") == 11
     assert page("Lamps > Fuses", "Line 8 of page 29.\nLine 0 of page 30.") == 29
     assert page("Lamps > Fuses", "") == 11
     assert page("Lamps", "not there") is None
-    assert document_page_of_chunk(HitChunk(0, "", "", "a"), (Section(0, "", "a"),)) is None
+    assert not places_in_document(HitChunk(0, "", "", "a"), (Section(0, "", "a"),))
     assert HitChunk(0, "", "", "", 214).link("http://a.example/b.pdf#x") == (
         "http://a.example/b.pdf#page=214"
     )

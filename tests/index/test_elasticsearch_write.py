@@ -13,7 +13,8 @@ from smartcrawl.index.elasticsearch.bulk import Entry, Fate, Written
 from smartcrawl.index.elasticsearch.documents import ElasticsearchImage, index_version
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.model.documents import Chunk
+from smartcrawl.index.places import chunk_with_best_place
+from smartcrawl.model.documents import Chunk, ChunkPlace
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.urls import url_item_id
 from tests.index.faulty import (
@@ -91,11 +92,23 @@ def test_elasticsearch_holds_a_page_as_one_document(desk: SimpleNamespace, sink:
         "published": "2025-06-15T15:06:40Z", "author": "Ada",
         "chunks": [
             {"position": n, "level": 0, "types": ["text"], "repeated": 0,
-             "hash": Chunk((), text).digest("T").hex(),
+             "hash": Chunk((), text).digest("T").hex(), "places": [],
              "title_en": "T", "headings_en": "", "text_en": text}
             for n, text in enumerate(("first", "second"))
         ],
     }  # fmt: skip
+
+
+def test_elasticsearch_keeps_the_places_of_chunks(desk: SimpleNamespace, sink: ElasticsearchSink):
+    places = (ChunkPlace(0, "größe"), ChunkPlace(4, "open", defines=True))
+    told = page("placed", chunks=[Chunk((), "one zebra", places=places), Chunk((), "two")])
+
+    sink.write([entry(told)])
+    sink.refresh()
+
+    (hit,) = sink.search("zebra")
+    assert (hit.chunks[0].places, hit.chunks[0].found) == (places, ((4, 0),))
+    assert chunk_with_best_place(hit.chunks[0], places).link(BASE) == f"{BASE}#open"
 
 
 def test_elasticsearch_takes_a_removal_as_a_tombstone(

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from smartcrawl.model.batches import HostTally
-from smartcrawl.model.documents import Chunk, Link
+from smartcrawl.model.documents import Chunk, ChunkPlace, Link
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_digest_text, url_hash
 from smartcrawl.registry.pack import pack_stored_links, pack_stored_numbers, unpack_stored_links
 from smartcrawl.rules.model import Outcome
@@ -643,8 +643,8 @@ def test_pages_are_those_with_content(shelf: Shelf):
 def test_documents_are_the_chunks_of_their_page_in_order(desk: Desk):
     visit = desk.visit(POST, LONG)
     visit.parsed.chunks = [
-        Chunk(("One",), "first", 1),
-        Chunk(("One", "Two"), "second", 2, ("text", "code")),
+        Chunk(("One",), "first", 1, places=(ChunkPlace(0, "one"), ChunkPlace(2, "name"))),
+        Chunk(("One", "Two"), "second", 2, ("text", "code"), places=(ChunkPlace(2, "two"),)),
         Chunk(("One", "Two", "3"), "cond x", 4, ("table",), 5),
     ]
     desk.write(visit)
@@ -662,6 +662,7 @@ def test_documents_are_the_chunks_of_their_page_in_order(desk: Desk):
             "types": list(chunk.types),
             "repeated": chunk.repeated,
             "hash": chunk.digest(visit.parsed.document.title).hex(),
+            "section": chunk.section or None,
         }
         for chunk in visit.parsed.chunks
     ]

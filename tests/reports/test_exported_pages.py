@@ -120,7 +120,7 @@ def test_exported_chunks_are_those_of_the_index(desk: Desk):
     assert [row["sort_order"] for row in rows] == list(range(len(rows)))
     assert list(rows[0]) == [
         "id", "source", "url", "title", "language", "lost", "sort_order", "path", "level",
-        "types", "repeated", "hash", "page", "link", "text",
+        "types", "repeated", "hash", "page", "section", "link", "text",
     ]  # fmt: skip
     assert {(row["page"], row["link"]) for row in rows} == {(None, BASE + "a")}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import example, given
@@ -12,7 +13,16 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from smartcrawl.extract.html import parse_html
-from smartcrawl.model.documents import CODE, LIST, TABLE, Block, Document, Section, Span
+from smartcrawl.model.documents import (
+    CODE,
+    LIST,
+    PLACE,
+    TABLE,
+    Block,
+    Document,
+    Section,
+    Span,
+)
 from smartcrawl.reports.export import page_as_markdown
 
 #: Text with much that is markup, and lines, tabs and controls.
@@ -382,3 +392,24 @@ def test_no_text_is_lost_or_becomes_markup_around_spans(text, drawn, kinds):
             assert child.type in allowed or child.content == "<br>"
             assert not str(child.attrs.get("href", "")).startswith("javascript")
     assert visible(tokens) == "".join(clean(text).split())
+
+
+@pytest.mark.parametrize(
+    "name", ["open", "größe", "List<T>(a)", "a&lt;b[c]`*_\\", "two words", "page=7"]
+)
+def test_headings_of_a_numbered_page_lead_to_themselves(name: str):
+    section = Section(2, "Lamps", "oil", head=(Span(PLACE, 0, 0, name),))
+
+    markdown = page_as_markdown(page(section), url="http://a.example/x", numbered=True)
+
+    links = [
+        child.attrs["href"]
+        for token in read_markdown(markdown)
+        for child in token.children or []
+        if child.type == "link_open"
+    ]
+    assert [unquote(str(link)) for link in links] == (
+        [] if " " in name else [f"http://a.example/x#{name}"]
+    )
+    assert ("[#]" in markdown) is (name not in {"two words", "page=7"})
+    assert "#open" not in page_as_markdown(page(section), url="http://a.example/x")

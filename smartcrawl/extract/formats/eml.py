@@ -10,7 +10,7 @@ from smartcrawl.extract import html
 from smartcrawl.extract.formats.common import clean_document_text, corrupt_document, parsed_document
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document, Section
-from smartcrawl.model.placed_spans import with_placed_spans
+from smartcrawl.model.placed_spans import without_ids
 
 _SHOWN: Final = ("From", "To", "Cc", "Date")
 _MAX_HEADER: Final = 1_000  #: characters
@@ -53,7 +53,7 @@ def _read(
         assert isinstance(content, bytes), "it has one part"
         if found.get_content_type() == "text/html":
             page = html.parse_html(content, content_type=header, url=url)
-            sections += with_placed_spans(page).sections
+            sections += without_ids(page).sections
             references += [
                 Reference(link.url, link.type, link.nofollow, link.anchor) for link in page.links
             ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from smartcrawl.extract.formats.common import (
     MAX_DESCRIPTION,
@@ -31,6 +33,7 @@ _FRONT: Final = re.compile(
 )
 #: Statements of MDX at the beginning of a text.
 _IMPORTS: Final = re.compile(r"\A(?:[ \t]*(?:(?:import|export)[ \t{][^\n]*)?\n)+")
+_NO_WORD: Final = re.compile(r"[^\w\- ]")  #: goes from the id of a heading
 _ANY_KEY: Final = re.compile(r"^[\w-]+[ \t]*[:=]", re.MULTILINE)  #: no text between two rules
 _KEY: Final = re.compile(
     r"^(title|description|lang|language)[ \t]*[:=][ \t]*(\"[^\"\n]*\"|'[^'\n]*'|[^\n#]*)",
@@ -42,7 +45,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a Markdown text: CommonMark with tables and raw HTML.
 
     Front matter is no text; its title comes before that of the first heading. Imports and exports
-    at the beginning of MDX are none either.
+    at the beginning of MDX are none either. Headings have the ids that GitHub gives them.
 
     Raises:
         FormatError: TOO_LARGE beyond ``MAX_MARKDOWN`` characters.
@@ -59,7 +62,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
         properties = {key: value.strip().strip("\"'") for key, value in _KEY.findall(front[2])}
         text = text[front.end() :]
     text = _IMPORTS.sub("", text) if urlsplit(url).path.lower().endswith(".mdx") else text
-    html = _renderer().render(text)
+    html = _rendered(text)
     if declared := properties.get("lang") or properties.get("language", ""):
         html = f'<html lang="{re.sub(r"[^A-Za-z_-]", "", declared)}">{html}'
     page = parse_html(html.encode(), content_type="text/html; charset=utf-8", url=url)
@@ -71,6 +74,41 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     return replace(
         page, title=title[:MAX_TITLE], description=description[:MAX_DESCRIPTION], charset=charset
     )
+
+
+def _rendered(text: str) -> str:
+    """Return a text as HTML, in which headings have ids."""
+    renderer = _renderer()
+    env: dict[str, object] = {}
+    tokens = renderer.parse(text, env)
+    used: dict[str, int] = {}
+    for token, inline in pairwise(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", _heading_id(inline, used))
+    html: str = renderer.renderer.render(tokens, renderer.options, env)
+    return html
+
+
+def _heading_id(inline: Token, used: dict[str, int]) -> str:
+    """Return the id of a heading: its text in lower case, with dashes for spaces, without signs.
+
+    Repetitions end with -1, -2 and so on. ``used``: how often each id was given.
+
+    Source: GitHub, "Basic writing and formatting syntax", section links.
+    """
+    said = "".join(one.content for one in inline.children or () if one.type in _SAID)
+    name = _NO_WORD.sub("", said.strip().lower()).replace(" ", "-")
+    count = used.get(name, 0)
+    used[name] = count + 1
+    if not count:
+        return name
+    while (numbered := f"{name}-{count}") in used:
+        count += 1
+    used[numbered] = 1
+    return numbered
+
+
+_SAID: Final = frozenset({"text", "code_inline", "softbreak"})  #: tokens with text of a heading
 
 
 def _renderer() -> MarkdownIt:

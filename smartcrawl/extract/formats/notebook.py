@@ -12,6 +12,7 @@ from smartcrawl.extract.formats import markdown
 from smartcrawl.extract.formats.common import corrupt_document, document_too_large
 from smartcrawl.extract.sniff import decode_charset
 from smartcrawl.model.documents import Document
+from smartcrawl.model.placed_spans import without_ids
 
 _DIGITS: Final = 9
 _BACKTICKS: Final = re.compile("`{3,}")
@@ -41,7 +42,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
         content_type="text/markdown; charset=utf-8",
         url=url,
     )
-    return replace(rendered, charset=charset)
+    return replace(without_ids(rendered), charset=charset)
 
 
 def _short_number(digits: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 from smartcrawl.index.analysis.stems import KeyFinder, Place, index_keys, index_places
 from smartcrawl.index.analysis.words import is_unspaced
@@ -16,6 +16,14 @@ _DOTS: Final = "…"
 _SENTENCE: Final = re.compile(r"[.!?:…]\s|[。！？।۔]|\n")
 
 Marks = tuple[str, str]  #: around a word
+
+
+class MarkedPart(NamedTuple):
+    """A part of a text with marks."""
+
+    text: str
+    #: First characters of the words found in the whole text, and which words asked these are.
+    found: tuple[tuple[int, int], ...]
 
 
 class Marker:
@@ -43,6 +51,10 @@ class Marker:
 
         Some 32 words in one line; dots stand where text is left out.
         """
+        return self.marked_part(text).text
+
+    def marked_part(self, text: str) -> MarkedPart:
+        """Return the same part, and where the words are in the whole text."""
         places = list(index_places(text, self._language))
         found = self._found(places)
         first, last = _window(text, places, found)
@@ -51,7 +63,8 @@ class Marker:
         shown = " ".join(self._marked(text, places, found, begin, end).split())
         before = f"{_DOTS} " if first else ""
         behind = f" {_DOTS}" if last + 1 < len(places) else ""
-        return f"{before}{shown}{behind}"
+        starts = tuple((places[one[0]].start, one[2]) for one in found)
+        return MarkedPart(f"{before}{shown}{behind}", starts)
 
     def _found(self, places: Sequence[Place]) -> list[tuple[int, int, int]]:
         return self._finder.spans([place.key for place in places])

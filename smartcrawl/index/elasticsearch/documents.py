@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from smartcrawl.index.analysis.stems import chunk_words
-from smartcrawl.model.documents import Chunk, EmbedderKey
+from smartcrawl.model.documents import Chunk, ChunkPlace, EmbedderKey
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import url_item_id
 
@@ -380,6 +380,7 @@ class PageDocument:
                 "types": list(chunk.types),
                 "repeated": chunk.repeated,
                 "hash": digest.hex(),
+                "places": [_place(place) for place in chunk.places],
                 f"title{ending}": self.title,
                 f"headings{ending}": chunk.path,
                 f"text{ending}": chunk.text,
@@ -423,6 +424,15 @@ class PageDocument:
         if sys.byteorder == "big":
             numbers.byteswap()
         return {"vector": [round(number, _DIGITS) for number in numbers]}
+
+
+def _place(place: ChunkPlace) -> dict[str, Any]:
+    return {"start": place.start, "id": place.id} | ({"defines": True} if place.defines else {})
+
+
+def indexed_chunk_places(places: Sequence[Mapping[str, Any]]) -> tuple[ChunkPlace, ...]:
+    """Return the places of a chunk, as ``PageDocument.as_json`` writes them."""
+    return tuple(ChunkPlace(one["start"], one["id"], one.get("defines", False)) for one in places)
 
 
 def index_vectors_hash(digests: Iterable[bytes]) -> str:

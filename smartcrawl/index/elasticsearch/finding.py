@@ -18,6 +18,7 @@ from smartcrawl.index.elasticsearch.documents import (
     WORDS,
     analyzer_suffix,
     index_timestamp,
+    indexed_chunk_places,
 )
 from smartcrawl.index.embedded.vectors import index_vector_numbers
 from smartcrawl.index.filters import SearchFilters, search_query_filters
@@ -366,7 +367,12 @@ def search_hit(
     """Return one hit with its score and chunks, whose words ``marker`` marks."""
     language = page.get("language", "")
     seen = [marker.shown(part, language) for part in parts]
-    headings, snippet = seen[0] if seen else ("", "")
+    places = {
+        chunk.get("position", 0): indexed_chunk_places(chunk["places"])
+        for chunk in page.get("chunks", ())
+        if "places" in chunk
+    }
+    headings, snippet = seen[0][:2] if seen else ("", "")
     return ElasticsearchHit(
         key=page["key"],
         url=page["url"],
@@ -379,8 +385,15 @@ def search_hit(
         description=page.get("description", ""),
         sources=sources,
         chunks=tuple(
-            HitChunk(part.number, part.headings, highlight, part.text)
-            for part, (_, highlight) in zip(parts, seen, strict=True)
+            HitChunk(
+                part.number,
+                part.headings,
+                one.snippet,
+                part.text,
+                places=places.get(part.number),
+                found=one.found,
+            )
+            for part, one in zip(parts, seen, strict=True)
             if part.headings or part.text
         ),
     )

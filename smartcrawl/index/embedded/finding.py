@@ -729,7 +729,7 @@ def _hit(one: Ranked, rows: _Rows, parts: Sequence[RankedPart], marker: QueryMar
     url, source, title, language, description, status, losses = rows[0][:7]
     checked, changed, no, key, published, author = rows[0][7:13]
     seen = [marker.shown(part, language) for part in parts]
-    headings, snippet = seen[0] if seen else ("", "")
+    headings, snippet = seen[0][:2] if seen else ("", "")
     return Hit(
         url=url,
         source=source,
@@ -749,8 +749,8 @@ def _hit(one: Ranked, rows: _Rows, parts: Sequence[RankedPart], marker: QueryMar
         document_id=embedded_document_id(bytes(key)),
         sources=tuple(dict.fromkeys(row[1] for row in rows)),
         chunks=tuple(
-            HitChunk(part.number, part.headings, highlight, part.text)
-            for part, (_, highlight) in zip(parts, seen, strict=True)
+            HitChunk(part.number, part.headings, one.snippet, part.text, found=one.found)
+            for part, one in zip(parts, seen, strict=True)
             if part.headings or part.text
         ),
     )

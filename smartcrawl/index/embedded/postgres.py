@@ -29,13 +29,13 @@ SELECT nextval(pg_get_serial_sequence('content', 'no')) FROM generate_series(1, 
 _REMOVE = "DELETE FROM chunk WHERE content IN carray(?)"
 _PUT = """
 INSERT INTO chunk (content, position, title, headings, text, pictures, language,
-                   level, types, repeated, hash, words)
+                   level, types, repeated, hash, places, words)
 SELECT content, position, title, headings, text, pictures, language, level, types, repeated, hash,
-       words::tsvector
+       places, words::tsvector
   FROM unnest(?::bigint[], ?::integer[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[],
-              ?::integer[], ?::text[], ?::integer[], ?::bytea[], ?::text[])
+              ?::integer[], ?::text[], ?::integer[], ?::bytea[], ?::text[], ?::text[])
        AS chunks (content, position, title, headings, text, pictures, language,
-                  level, types, repeated, hash, words)
+                  level, types, repeated, hash, places, words)
 """
 _LAST: Final = 16_383  #: the highest place of a word that PostgreSQL knows
 

@@ -14,6 +14,7 @@ from smartcrawl.index.analysis.stems import Keys, chunk_words
 from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import TEXTS, read_text_rows
 from smartcrawl.model.documents import Chunk
+from smartcrawl.registry.chunks import chunk_places_as_text
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import IndexedText
 
@@ -25,6 +26,7 @@ class ChunkColumns(NamedTuple):
     types: str
     repeated: int
     hash: bytes
+    places: str  #: JSON (``registry.chunks.chunk_places_as_text``)
 
 
 def searchable_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:
@@ -34,7 +36,9 @@ def searchable_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 def embedded_index_chunk_columns(title: str, chunk: Chunk) -> ChunkColumns:
     """Return the columns of a chunk that are not searched."""
-    return ChunkColumns(chunk.level, ",".join(chunk.types), chunk.repeated, chunk.digest(title))
+    places = chunk_places_as_text(chunk.places)
+    types = ",".join(chunk.types)
+    return ChunkColumns(chunk.level, types, chunk.repeated, chunk.digest(title), places)
 
 
 class IndexBuffer:
@@ -88,18 +92,18 @@ _LANGUAGE = "INSERT INTO chunk_language (language) VALUES (?) ON CONFLICT (langu
 _NEXT = "SELECT coalesce(max(no), 0) + 1 FROM chunk"
 _PUT = """
 INSERT INTO chunk (no, content, position, title, headings, text, pictures, language,
-                   level, types, repeated, hash)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                   level, types, repeated, hash, places)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_WORDS = """
 INSERT INTO chunk_words (rowid, title, headings, text, pictures) VALUES (?, ?, ?, ?, ?)
 """
 _HELD = """
 SELECT no, content, position, title, headings, text, pictures, language,
-       level, types, repeated, hash
+       level, types, repeated, hash, places
   FROM chunk WHERE content IN carray(?)
 """
-_COLUMNS = "UPDATE chunk SET level = ?, types = ?, repeated = ?, hash = ? WHERE no = ?"
+_COLUMNS = "UPDATE chunk SET level = ?, types = ?, repeated = ?, hash = ?, places = ? WHERE no = ?"
 _MOVE = "UPDATE chunk SET content = ?, position = ? WHERE no = ?"
 _REMOVE_WORDS = "DELETE FROM chunk_words WHERE rowid IN carray(?)"
 _REMOVE = "DELETE FROM chunk WHERE no IN carray(?)"

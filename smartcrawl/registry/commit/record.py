@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from smartcrawl.model.documents import ID_KINDS, Document, Span
 from smartcrawl.model.pages import (
     BROUGHT,
     EMPTIED_AT,
@@ -18,7 +19,11 @@ from smartcrawl.model.urls import Trackers, is_signed_url
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import IndexedText, Sink
-from smartcrawl.registry.pack import links_for_database, pack_stored_document
+from smartcrawl.registry.pack import (
+    links_for_database,
+    pack_stored_document,
+    unpack_stored_document,
+)
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.files import FAULTS_OF_BYTES
 from smartcrawl.rules.http import iso_last_modified
@@ -100,6 +105,7 @@ UPDATE content SET document = ?1, published = ?2, author = ?3
    AND (document <> ?1 OR published IS DISTINCT FROM ?2 OR author <> ?3)
    AND NOT EXISTS (SELECT 1 FROM record WHERE record.content = content.no AND record.no <> ?5)
 """
+_FORMER = "SELECT document FROM content WHERE no = ? AND document <> ?"
 _HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
 _KEPT_FOR_UNDO = "SELECT 1 FROM evidence WHERE content = ? LIMIT 1"
 _DROP = "DELETE FROM content WHERE no = ?"
@@ -330,6 +336,16 @@ def _unread(visit: Visit) -> dict[str, object]:
     }
 
 
+def _ids(document: Document) -> list[Span]:
+    """Return the ids of a document, with their places."""
+    return [
+        span
+        for section in document.sections
+        for span in (*section.head, *section.spans)
+        if span.kind in ID_KINDS
+    ]
+
+
 def _no_snapshot_message(visit: Visit) -> str | None:
     """Return the message of a page whose snapshot could not be stored, or None."""
     return None if visit.snapshot_error is None else f"no snapshot: {visit.snapshot_error}"[:1024]
@@ -370,10 +386,7 @@ class RecordWriter:
                 if record.content is not None and parsed.body_hash not in (None, record.body_hash):
                     changed.add(record.content)  # short pages are compared by their bytes
                     if parsed.document is not None:
-                        document = parsed.document
-                        packed = pack_stored_document(document)
-                        said = (document.published, document.author)
-                        self._connection.execute(_SPANS, (packed, *said, record.content, page.no))
+                        self._renew_spans(visit, parsed.document, record.content)
             case Action.NOTE | Action.HOLD:
                 redirect = parsed.targets and outcome is Outcome.REDIRECT
                 names = {
@@ -396,6 +409,18 @@ class RecordWriter:
             raw = links_for_database(parsed.links, self._connection.dialect, self._trackers)
             row = (page.no, parsed.scope, parsed.links_count, parsed.targets, raw)
             self._connection.execute(_LINKS, row)
+
+    def _renew_spans(self, visit: Visit, document: Document, content: int) -> None:
+        """Store what changed beside the text of a page, and the places of its chunks."""
+        packed = pack_stored_document(document)
+        former = self._connection.execute(_FORMER, (content, packed)).get
+        said = (document.published, document.author)
+        self._connection.execute(_SPANS, (packed, *said, content, visit.page.no))
+        if former is None or not self._connection.changes():
+            return
+        if _ids(unpack_stored_document(former)) != _ids(unpack_stored_document(packed)):
+            self._sink.remove(content)
+            self._sink.put(content, document.title, visit.parsed.chunks, document.language)
 
     def _fields(self, visit: Visit, now: int) -> dict[str, object]:
         answer, parsed = visit.answer, visit.parsed

@@ -24,6 +24,13 @@ class McpChunk(_Answer):
         description="The text around the words found", examples=["a <em>fuse</em> of 2 A"]
     )
     page: int | None = Field(description="The page of a PDF, from 1; null: it is none")
+    section: str = Field(
+        description="The id of the section or name in the page; empty: it has none",
+        examples=["replacing-a-fuse"],
+    )
+    link: str = Field(
+        description="The address of this place", examples=["https://a.example/b#replacing-a-fuse"]
+    )
 
 
 class McpHit(_Answer):
@@ -33,7 +40,7 @@ class McpHit(_Answer):
     title: str
     url: str = Field(examples=["https://docs.example.com/guide/fuses.html"])
     link: str = Field(
-        description="The address to cite: of a PDF that of the page in it, else ``url``",
+        description="The address to cite: of the section or the page of a PDF, else ``url``",
         examples=["https://docs.example.com/manual.pdf#page=214"],
     )
     text: str = Field(description="The part of the page that answers best, as the page has it")

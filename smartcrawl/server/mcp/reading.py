@@ -209,6 +209,8 @@ def _hit(hit: Hit) -> McpHit:
                 path=[visible_text(heading) for heading in chunk.headings],
                 highlight=visible_text(chunk.highlight),
                 page=chunk.page,
+                section=visible_text(chunk.section),
+                link=visible_text(chunk.link(hit.url)),
             )
             for chunk in hit.chunks
         ],

@@ -64,7 +64,8 @@ def test_a_hit_has_the_chunks_of_the_index(desk: Desk, tmp_path: Path):
 
     assert found.text == "First of all, some words."
     assert {chunk.page for chunk in found.chunks} == {None}
-    assert [chunk.model_dump(exclude={"page"}) for chunk in found.chunks] == [
+    assert {(chunk.section, chunk.link) for chunk in found.chunks} == {("", found.url)}
+    assert [chunk.model_dump(exclude={"page", "section", "link"}) for chunk in found.chunks] == [
         {"number": 0, "path": ["Guide"], "highlight": "First of all, some <em>words</em>."},
         {
             "number": 1,
