@@ -23,6 +23,7 @@ from smartcrawl.index.queries import (
 )
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode, query_meaning
 from smartcrawl.index.ranking import QueryMeaning
+from smartcrawl.index.reranking import reranked
 from smartcrawl.index.searching import Answer, Hit, HitChunk, is_lost_hit
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
 from smartcrawl.model.file_urls import url_item_kind
@@ -52,6 +53,7 @@ SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_change
 """
 
 
+@reranked
 def search_index(
     connection: Connection,
     query: str,

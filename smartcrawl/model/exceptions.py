@@ -179,6 +179,10 @@ class EmbedderAwayError(EmbedderError):
         self.host, self.reason, self.seconds = host, reason, seconds
 
 
+class RerankError(SmartcrawlError):
+    """A cross-encoder gave no order of hits; the order of the index stays."""
+
+
 class PushError(SmartcrawlError):
     """A push to a vector store ends: the store is gone, away for too long, or refuses."""
 

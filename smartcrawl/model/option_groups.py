@@ -278,6 +278,25 @@ def missing_embedding_folder() -> SettingError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RerankOptions:
+    """The cross-encoder that orders the first hits. No field has a default."""
+
+    folder: Path  #: of the model's files
+    seconds: float  #: for all pairs of one search
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self | None:
+        """Read the options; None where ``RERANK_FOLDER`` is empty.
+
+        Raises:
+            SettingError: naming the setting, its value, and what it takes.
+        """
+        folder = setting_value(settings, "RERANK_FOLDER")
+        seconds = setting_value(settings, "RERANK_SECONDS")
+        return None if folder is None else cls(folder=folder, seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VectorStoreOptions(OpenAIServerOptions):
     """The vector store that pages are pushed to. ``url`` ends in /v1; no field has a default."""
 

@@ -19,6 +19,7 @@ from smartcrawl.model.option_groups import (
     ElasticsearchTarget,
     EmbedderOptions,
     GithubTarget,
+    RerankOptions,
     ServerOptions,
     SharepointOptions,
     VectorStoreOptions,
@@ -101,6 +102,7 @@ class Options:
     registry_table: str  #: name of the view for other programs
     elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
     embedder: EmbedderOptions | None  #: None: chunks get no vectors
+    rerank: RerankOptions | None  #: None: the order of the index stays
     question_embedder: EmbedderOptions  #: for questions; the registry names what settings do not
     vector_store: VectorStoreOptions | None  #: None: pages are pushed nowhere
     store_server: VectorStoreOptions  #: without a store: each domain of libraries names its own
@@ -179,6 +181,7 @@ class Options:
             elasticsearch=ElasticsearchTarget.of(settings),
             embedder=EmbedderOptions.of(settings),
             question_embedder=EmbedderOptions.of_questions(settings),
+            rerank=RerankOptions.of(settings),
             vector_store=VectorStoreOptions.of(settings),
             store_server=VectorStoreOptions.server_of(settings),
             github=GithubTarget.of(settings),

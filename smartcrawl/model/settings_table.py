@@ -97,6 +97,9 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
         Whole("EMBEDDING_TIMEOUT_SECONDS", 60, "seconds", "for one answer", least=1),
         Whole("EMBEDDING_WAIT_SECONDS", 60, "seconds",
             "how long to wait for that server, before texts wait for a later run"),
+        Folder("RERANK_FOLDER", "", "path", "of a cross-encoder for the first hits; empty: none"),
+        Number("RERANK_SECONDS", 2.0, "seconds", "for the first hits of a search", least=0.01,
+            most=60),
     ),
     "Vector store": (
         Base("VECTOR_STORE_URL", "https://api.openai.com/v1", "URL", "base of its API",

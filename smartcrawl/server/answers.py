@@ -243,7 +243,7 @@ class Hits(Answer):
         description="The query that was answered instead, if a word of it was misspelt"
     )
     note: str | None = Field(
-        description="Why meaning did not count, or does not count for all pages"
+        description="Why meaning did not count, or not for all pages; why they are not reranked"
     )
     pagination: Window
 

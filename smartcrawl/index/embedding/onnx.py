@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from smartcrawl.index.embedding.ports import (
     RefusedText,
@@ -78,19 +78,13 @@ class ModelFolder:
         Raises:
             SettingError: a file is missing, is no JSON, or asks for what is not known here.
         """
-        if not path.is_dir():
-            raise wrong_model_folder(path, "there is no such folder")
-        network = next((path / name for name in _NETWORKS if (path / name).is_file()), None)
-        if network is None:
-            raise wrong_model_folder(path, f"it has no file {' or '.join(_NETWORKS)}")
-        if not (path / _TOKENIZER).is_file():
-            raise wrong_model_folder(path, f"it has no file {_TOKENIZER}")
+        network, tokenizer = model_files(path, _SENTENCES)
         _check_modules(path)
         text, query = _prompts(path)
         return cls(
             path=path,
             network=network,
-            tokenizer=path / _TOKENIZER,
+            tokenizer=tokenizer,
             pooling=_pooling(path),
             tokens=_tokens(path),
             text=text,
@@ -119,31 +113,120 @@ class ModelFolder:
                 yield file
 
 
-def wrong_model_folder(path: Path, reason: str) -> SettingError:
-    """Return the error of a folder that holds no model that can be used."""
-    return SettingError(
-        f"EMBEDDING_FOLDER is {str(path)!r}: {reason}; expected the folder of a sentence model with"
-        " model.onnx and tokenizer.json"
-    )
+class ModelUse(NamedTuple):
+    """What a model in a folder is used for, as its errors say."""
+
+    user: str  #: such as "the embedder 'onnx'"
+    kind: str  #: such as "sentence model"
+    folder: str  #: the setting of the folder
+    switch: str  #: the setting that is empty where no model is wanted
+
+    def wrong(self, path: Path, reason: str) -> SettingError:
+        """Return the error of a folder that holds no model that can be used."""
+        return SettingError(
+            f"{self.folder} is {str(path)!r}: {reason}; expected the folder of a {self.kind} with"
+            " model.onnx and tokenizer.json"
+        )
 
 
-def _json(path: Path, name: str) -> Any:
+_SENTENCES: Final = ModelUse(
+    "the embedder 'onnx'", "sentence model", "EMBEDDING_FOLDER", "EMBEDDER"
+)
+wrong_model_folder = _SENTENCES.wrong
+
+
+def model_files(path: Path, use: ModelUse) -> tuple[Path, Path]:
+    """Return the files of network and tokenizer in the folder of a model.
+
+    Raises:
+        SettingError: the folder or one of them is missing.
+    """
+    if not path.is_dir():
+        raise use.wrong(path, "there is no such folder")
+    network = next((path / name for name in _NETWORKS if (path / name).is_file()), None)
+    if network is None:
+        raise use.wrong(path, f"it has no file {' or '.join(_NETWORKS)}")
+    if not (path / _TOKENIZER).is_file():
+        raise use.wrong(path, f"it has no file {_TOKENIZER}")
+    return network, path / _TOKENIZER
+
+
+def open_model(path: Path, use: ModelUse) -> tuple[InferenceSession, Tokenizer]:
+    """Return network and tokenizer of the model in a folder.
+
+    Raises:
+        SettingError: a package or a file is missing, or a file cannot be loaded.
+    """
+    keep_tokenizer_in_one_thread()
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # else the runtime reports to its maker
+    try:
+        import numpy  # noqa: F401, PLC0415  # of an extra
+        from onnxruntime import InferenceSession, SessionOptions  # noqa: PLC0415  # likewise
+        from tokenizers import Tokenizer  # noqa: PLC0415  # likewise
+    except ImportError as error:
+        raise SettingError(
+            f"{use.user} needs packages that are not installed ({error}): run"
+            f" {extra_installation('onnx')}; or leave {use.switch} empty"
+        ) from error
+    network, tokenizer = model_files(path, use)
+    chosen = SessionOptions()
+    chosen.log_severity_level = 3  # errors; they are raised as well
+    chosen.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others have work
+    try:
+        pieces = Tokenizer.from_file(str(tokenizer))
+        session = InferenceSession(str(network), chosen, providers=["CPUExecutionProvider"])
+    except Exception as error:  # of both libraries, about files that they cannot read
+        raise use.wrong(path, f"its files cannot be loaded ({error})") from error
+    pieces.no_truncation()
+    pieces.no_padding()
+    return session, pieces
+
+
+def model_inputs(session: InferenceSession) -> dict[str, str]:
+    """Return the types of numbers that a network takes, by the names of its inputs.
+
+    Raises:
+        ValueError: it takes others than the numbers of tokens and their masks.
+    """
+    found = {one.name: _NUMBERS.get(one.type, "") for one in session.get_inputs()}
+    if not {"input_ids"} <= set(found) <= set(_INPUTS) or "" in found.values():
+        raise ValueError(f"its network takes {', '.join(found)}")
+    return found
+
+
+def model_feed(inputs: Mapping[str, str], tokens: Sequence[int], types: Sequence[int]) -> Any:
+    """Return the inputs of a network for one row of tokens; ``types``: of which text each is."""
+    import numpy  # noqa: PLC0415  # of the extra; loaded by then
+
+    given = (tokens, [1] * len(tokens), types)
+    return {
+        name: numpy.array([numbers], dtype=inputs[name])
+        for name, numbers in zip(_INPUTS, given, strict=True)
+        if name in inputs
+    }
+
+
+def _json(path: Path, name: str, use: ModelUse = _SENTENCES) -> Any:
     """Return the value in a file; None: there is no such file."""
     try:
         return json.loads((path / name).read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        raise wrong_model_folder(path, f"its file {name} cannot be read ({error})") from error
+        raise use.wrong(path, f"its file {name} cannot be read ({error})") from error
 
 
-def _object(path: Path, name: str) -> dict[str, Any]:
-    """Return the object in a file; an empty one: there is no such file."""
-    found = _json(path, name)
+def model_object(path: Path, name: str, use: ModelUse = _SENTENCES) -> dict[str, Any]:
+    """Return the object in a file of a model's folder; an empty one: there is no such file.
+
+    Raises:
+        SettingError: the file cannot be read, or has something else.
+    """
+    found = _json(path, name, use)
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise wrong_model_folder(path, f"its file {name} has no JSON object")
+        raise use.wrong(path, f"its file {name} has no JSON object")
     return found
 
 
@@ -166,7 +249,7 @@ def _check_modules(path: Path) -> None:
 
 def _prompts(path: Path) -> tuple[str, str]:
     """Return the words before each text, and those before each question."""
-    found = _object(path, _PROMPTS)
+    found = model_object(path, _PROMPTS)
     prompts = found.get("prompts") or {}
     if not isinstance(prompts, dict) or not all(type(one) is str for one in prompts.values()):
         raise wrong_model_folder(path, f"prompts in its file {_PROMPTS} has no texts by name")
@@ -180,7 +263,7 @@ def _prompts(path: Path) -> tuple[str, str]:
 
 
 def _pooling(path: Path) -> Pooling:
-    found = _object(path, _POOLING)
+    found = model_object(path, _POOLING)
     prefix = "pooling_mode_"
     modes = {
         name.removeprefix(prefix) for name, value in found.items() if value is True
@@ -201,7 +284,7 @@ def _pooling(path: Path) -> Pooling:
 
 
 def _tokens(path: Path) -> int:
-    found = _object(path, _LENGTH).get("max_seq_length")
+    found = model_object(path, _LENGTH).get("max_seq_length")
     if found is None:
         return TOKENS
     if type(found) is not int or found < 8:
@@ -222,7 +305,6 @@ MOST_PARTS: Final = 16  #: of a text that count; each has as many tokens as the 
 _INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
 _WHOLE: Final = "sentence_embedding"  #: output of networks that do the pooling themselves
 _NUMBERS: Final = {"tensor(int64)": "<i8", "tensor(int32)": "<i4"}
-_INSTALL: Final = f"run {extra_installation('onnx')}; or leave EMBEDDER empty"
 
 
 class OnnxEmbedder:
@@ -286,14 +368,13 @@ class _Network:
         self.model = f"{_NAME}-{folder.digest}"
         self._folder, self._session, self._pieces = folder, session, pieces
         self._unknown = pieces.token_to_id(getattr(pieces.model, "unk_token", None) or "")
-        self._inputs = {one.name: _NUMBERS.get(one.type) for one in session.get_inputs()}
-        if not {"input_ids"} <= set(self._inputs) <= set(_INPUTS) or None in self._inputs.values():
-            raise self._wrong(f"its network takes {', '.join(self._inputs)}")
+        try:
+            self._inputs = model_inputs(session)
+        except ValueError as error:
+            raise self._wrong(str(error)) from error
         names = [one.name for one in session.get_outputs()]
         self._is_whole = _WHOLE in names
         self._output = _WHOLE if self._is_whole else names[0]
-        pieces.no_truncation()
-        pieces.no_padding()
         self.before_text, self.before_query = map(self._encoded, (folder.text, folder.query))
         self._room = folder.tokens - pieces.num_special_tokens_to_add(is_pair=False)
         if max(len(self.before_text), len(self.before_query)) > self._room // 2:
@@ -343,13 +424,7 @@ class _Network:
         """
         import numpy  # noqa: PLC0415  # likewise
 
-        row = numpy.array([tokens])
-        given = (row, numpy.ones_like(row), numpy.zeros_like(row))
-        feed = {
-            name: numbers.astype(self._inputs[name])
-            for name, numbers in zip(_INPUTS, given, strict=True)
-            if name in self._inputs
-        }
+        feed = model_feed(self._inputs, tokens, [0] * len(tokens))
         (found,) = self._session.run([self._output], feed)
         if not self._is_whole:
             found = found[:, 0] if self._folder.pooling is Pooling.FIRST else found.mean(axis=1)
@@ -379,23 +454,5 @@ def _loaded(path: Path) -> _Network:
     Raises:
         SettingError: a package is missing, or the folder has no model that can be used.
     """
-    keep_tokenizer_in_one_thread()
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # else the runtime reports to its maker
-    try:
-        import numpy  # noqa: F401, PLC0415  # of an extra
-        from onnxruntime import InferenceSession, SessionOptions  # noqa: PLC0415  # likewise
-        from tokenizers import Tokenizer  # noqa: PLC0415  # likewise
-    except ImportError as error:
-        raise SettingError(
-            f"the embedder 'onnx' needs packages that are not installed ({error}): {_INSTALL}"
-        ) from error
-    folder = ModelFolder.of(path)
-    chosen = SessionOptions()
-    chosen.log_severity_level = 3  # errors; they are raised as well
-    chosen.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others have work
-    try:
-        pieces = Tokenizer.from_file(str(folder.tokenizer))
-        session = InferenceSession(str(folder.network), chosen, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of both libraries, about files that they cannot read
-        raise wrong_model_folder(path, f"its files cannot be loaded ({error})") from error
-    return _Network(folder, session, pieces)
+    session, pieces = open_model(path, _SENTENCES)
+    return _Network(ModelFolder.of(path), session, pieces)

@@ -62,7 +62,7 @@ class McpHits(_Answer):
         description="The query that was answered instead, if a word of it was misspelt"
     )
     note: str | None = Field(
-        description="Why meaning did not count, or does not count for all pages"
+        description="Why meaning did not count, or not for all pages; why they are not reranked"
     )
     next_offset: int | None = Field(description="The offset of the next pages; null: no more")
 

@@ -1,11 +1,11 @@
 """Sentence models small enough for a test: a table of a few words, as a network of ONNX."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy
-from onnx import NodeProto, TensorProto, helper, numpy_helper, save_model
+from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper, save_model
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 WORDS = (
@@ -79,9 +79,51 @@ def save_network(
     else:
         nodes.append(helper.make_node("Identity", ["looked_up"], [output]))
         made = helper.make_tensor_value_info(output, TensorProto.FLOAT, [*shape, width])
+    _save_graph(file, nodes, given, made, table, idle)
+
+
+def save_cross_encoder(
+    folder: Path, worth: Mapping[str, float], *, idle: int = 0, width: int = 1, **config: object
+) -> Path:
+    """Save a model that adds up what the words of the second text of a pair are worth.
+
+    ``idle``: as of ``save_small_model``. ``width``: numbers that it gives for a pair.
+    ``config``: what its tokenizer_config.json has.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    table = numpy.array([[worth.get(word, 0.0)] * width for word in WORDS], dtype="<f4")
+    inputs, shape = ("input_ids", "token_type_ids"), ["rows", "tokens"]
+    given = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in inputs]
+    node = helper.make_node
+    found = (
+        _idle_nodes(inputs[0]) if idle else [node("Gather", ["table", inputs[0]], ["looked_up"])]
+    )
+    nodes = [
+        *found,
+        node("Cast", [inputs[1]], ["types"], to=TensorProto.FLOAT),
+        node("Unsqueeze", ["types", "last"], ["second"]),
+        node("Mul", ["looked_up", "second"], ["counted"]),
+        node("ReduceSum", ["counted", "axes"], ["logits"], keepdims=0),
+    ]
+    made = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["rows", width])
+    _save_graph(folder / "model.onnx", nodes, given, made, table, idle)
+    save_tokenizer(folder / "tokenizer.json", pair="[CLS] $A [SEP] $B:1 [SEP]:1")
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def _save_graph(
+    file: Path,
+    nodes: Sequence[NodeProto],
+    given: Sequence[ValueInfoProto],
+    made: ValueInfoProto,
+    table: numpy.ndarray,
+    idle: int,
+) -> None:
     constants = [
         numpy_helper.from_array(table, "table"),
         numpy_helper.from_array(numpy.array([1]), "axes"),
+        numpy_helper.from_array(numpy.array([-1]), "last"),
         numpy_helper.from_array(numpy.array([idle, idle]), "square"),
         numpy_helper.from_array(numpy.zeros(1, dtype="<f4"), "nothing"),
     ]
@@ -106,7 +148,7 @@ def _idle_nodes(tokens: str) -> list[NodeProto]:
     ]
 
 
-def save_tokenizer(file: Path) -> None:
+def save_tokenizer(file: Path, pair: str | None = None) -> None:
     """Save a tokenizer of WORDS, which puts marks around a text as BERT's do."""
     pieces = Tokenizer(
         models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]")
@@ -114,7 +156,7 @@ def save_tokenizer(file: Path) -> None:
     pieces.normalizer = normalizers.Lowercase()
     pieces.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     pieces.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]", pair=pair, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     pieces.enable_truncation(4)  # of another use of it: it does not count
     pieces.enable_padding(length=9)  # likewise
