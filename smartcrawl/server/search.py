@@ -42,7 +42,7 @@ from smartcrawl.server.queries import (
     refuse_repeated_parameter,
 )
 
-_LONGEST: Final = 4_096  #: characters of a query
+LONGEST_QUERY: Final = 4_096  #: characters of a query
 _MARKS: Final = ("<em>", "</em>")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _INDEX_WAIT: Final = 2  #: seconds for which a request waits for an index that is away
@@ -53,7 +53,7 @@ class SearchQuery(Query):
 
     q: str = Field(
         min_length=1,
-        max_length=_LONGEST,
+        max_length=LONGEST_QUERY,
         description="Words; as of smartcrawl search",
         examples=["two words"],
     )
@@ -127,10 +127,14 @@ def api_search(
     }
 
 
+def api_search_options(options: Options) -> Options:
+    """Return the options by which a request searches: it waits for an index only for seconds."""
+    return replace(options, sink_wait=min(options.sink_wait, _INDEX_WAIT))
+
+
 def add_routes(context: Context, router: APIRouter) -> None:
     """Add the route of the search."""
-    options = context.options
-    options = replace(options, sink_wait=min(options.sink_wait, _INDEX_WAIT))
+    options = api_search_options(context.options)
 
     @router.get(
         "/Search",

@@ -12,13 +12,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import ApiError
 from smartcrawl.server.limits import Limits, RateClass, RequestCounts
-from smartcrawl.server.pages import login, reference
+from smartcrawl.server.pages import begin, login, reference, search
 from smartcrawl.server.pages.layers import PageFaults, PageGuard, PageHeaders, send_page_error
 from smartcrawl.server.pages.pages import Pages
 from smartcrawl.server.pages.sessions import PageSessions
 
 #: Each module adds its pages, in the order of the navigation.
 MODULES: Final[Sequence[Callable[[Pages], None]]] = (
+    search.add_pages,
+    begin.add_pages,
     reference.add_pages,
     login.add_pages,
 )

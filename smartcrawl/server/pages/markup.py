@@ -138,6 +138,7 @@ def page_markup_filters(clock: Callable[[], float]) -> dict[str, Callable[..., o
         "crawled_lines": crawled_lines,
         "highlighted": highlighted_text,
         "outside": outside_link,
+        "is_outside": is_outside_address,
         "when": lambda moment: time_element(moment, clock()),
         "counted": counted,
         "number": lambda value: f"{value:,}",

@@ -110,6 +110,7 @@ class Pages:
             "themes": THEMES,
             "once": lambda: str(uuid.uuid4()),
             "query": page_query,
+            "has_page": lambda path: any(route.path == path for route in self.routes),
         }
 
     def add(
