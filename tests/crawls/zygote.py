@@ -40,6 +40,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import iter_modules, walk_packages
+from types import ModuleType
 from typing import Any
 
 import twisted
@@ -49,7 +50,6 @@ from scrapy.utils import versions
 
 import smartcrawl
 from smartcrawl.registry.database.migrations import migrations
-from tests.tiers import DATABASES
 
 _LONGEST = 1_000_000  #: bytes of an order, at most
 _FILES = 4  #: of an order, at most
@@ -61,6 +61,7 @@ _ON_THE_WAY = (
     "scrapy.spiderloader",
     "scrapy.statscollectors",
 )
+_DIALECTS = ("sqlite", "postgres")
 _NOT_YET = ("smartcrawl.__main__", "smartcrawl.extract.child", "smartcrawl.settings")
 
 
@@ -81,7 +82,7 @@ def main() -> None:
     _look_up_commands()
     assert "twisted.internet.reactor" not in sys.modules, twisted.__version__
     gc.collect()
-    gc.freeze()  # no fork looks at what all of them share
+    _keep()  # no fork looks at what all of them share
     gc.set_threshold(50_000)  # a small crawl has nothing that is worth looking for
     with socket.socket(fileno=sys.stdin.fileno()) as orders:
         Commands(orders).serve()
@@ -111,7 +112,7 @@ class Commands:
         order = json.loads(text)
         if isinstance(order, str):
             import_module(order)
-            gc.freeze()
+            _keep()
             _tell(answers, order)
             os.close(answers)
             return True
@@ -177,21 +178,36 @@ def _look_up_commands() -> None:
             set_level(logger, level)
 
     logging.Logger.setLevel = set_other_level  # type: ignore[method-assign]
-    for dialect in DATABASES:
+    for dialect in _DIALECTS:
         migrations(dialect)
+
+
+_holders: list[tuple[ModuleType, str]] = []  #: modules that have the settings, with their name
+
+
+def _keep() -> None:
+    """Keep all objects out of the garbage collector's way, and note who has the settings.
+
+    A command that looked for the latter would have to copy thousands of pages of memory.
+    """
+    gc.freeze()
+    settings = sys.modules.get("smartcrawl.settings")
+    own = [module for name, module in sys.modules.items() if name.startswith("smartcrawl.")]
+    _holders[:] = [
+        (module, name)
+        for module in own
+        for name, value in vars(module).items()
+        if value is settings is not None
+    ]
 
 
 def _read_settings_again() -> None:
     """Let commands have the settings of this environment, which are read when they are imported."""
-    before = sys.modules.pop("smartcrawl.settings", None)
-    if before is None:
-        return
-    own = [module for name, module in sys.modules.items() if name.startswith("smartcrawl.")]
-    holders = [(m, name) for m in own for name, value in vars(m).items() if value is before]
-    if holders:
+    sys.modules.pop("smartcrawl.settings", None)
+    if _holders:
         del smartcrawl.settings
         now = import_module("smartcrawl.settings")
-        for module, name in holders:
+        for module, name in _holders:
             setattr(module, name, now)
 
 
