@@ -47,6 +47,8 @@ from smartcrawl.server.errors import (
 from smartcrawl.server.explained import orders as removal_orders
 from smartcrawl.server.explained import records as record_routes
 from smartcrawl.server.explained import removals as removal_routes
+from smartcrawl.server.explained import runs as run_routes
+from smartcrawl.server.explained import sources as source_routes
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.idempotency import Once
 from smartcrawl.server.jobs import control as job_control
@@ -204,6 +206,8 @@ VERSIONS: Final[Sequence[Version]] = (
             record_routes.add_routes,
             removal_routes.add_routes,
             removal_orders.add_routes,
+            run_routes.add_routes,
+            source_routes.add_routes,
             job_routes.add_routes,
             job_control.add_routes,
             logs.add_routes,

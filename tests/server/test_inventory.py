@@ -73,6 +73,11 @@ ADDED = {
     "GET /api/v1/records": Row("", "data", "200"),
     "GET /api/v1/removals": Row("", "monitoring", "200"),
     "GET /api/v1/removals/{order_id}": Row("", "monitoring", "200", "404"),
+    "GET /api/v1/runs": Row("", "monitoring", "200"),
+    "GET /api/v1/runs/{run}": Row("", "monitoring", "200", "404"),
+    "GET /api/v1/runs/{run}/pages": Row("", "monitoring", "200", "404"),
+    "GET /api/v1/sources": Row("", "monitoring", "200"),
+    "GET /api/v1/hosts": Row("", "monitoring", "200"),
     "POST /api/v1/runs/{run}/approve": Row("", "jobs", "202", "404 409 422"),
     "POST /api/v1/runs/{run}/undo": Row("", "jobs", "202", "404 409 422"),
 }

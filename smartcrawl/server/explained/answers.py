@@ -214,3 +214,179 @@ class AllRemovals(Answer):
     removed: list[RemovedPages] = Field(description="Newest run first, at most 100")
     orders: list[OrderedRemoval] = Field(description="The last 20, newest first")
     pagination: RemovalsPagination
+
+
+class RunRow(Answer):
+    """A run; other keys are those of `smartcrawl runs --format json`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    run: int = Field(examples=[17])
+    source: str = Field(examples=["docs"])
+    state: str = Field(examples=["swept"])
+    complete: bool
+    reasons: list[str] = Field(description="Why it was not complete", examples=[["max_pages"]])
+    notes: list[str] = Field(description="What it left out or did not believe")
+
+
+class RunsPagination(Answer):
+    """The place of a page in its list."""
+
+    total: int = Field(examples=[17])
+    offset: int = Field(examples=[0])
+    limit: int = Field(examples=[20])
+
+
+class Runs(Answer):
+    """A page of runs, newest first."""
+
+    runs: list[RunRow]
+    pagination: RunsPagination
+
+
+class RunReason(Answer):
+    """A reason why a run was not complete."""
+
+    reason: str = Field(examples=["max_pages"])
+    text: str = Field(
+        description="With the setting or command that helps",
+        examples=["max_pages (raise or leave out max_pages to crawl everything)"],
+    )
+
+
+class RunNote(Answer):
+    """A note of a run."""
+
+    note: str = Field(examples=["login: https://docs.example.com/a"])
+    text: str = Field(
+        description="Its meaning",
+        examples=["a login form came instead of the page; the stored content stays"],
+    )
+
+
+class RunProgress(Answer):
+    """The progress of a run, as committed."""
+
+    visited: int = Field(examples=[120])
+    waiting: int = Field(description="Reached, and not visited; 0 once it is over", examples=[30])
+    words: dict[str, int] = Field(examples=[{"new": 3, "unchanged": 117}])
+    share304: float | None = Field(description="Of the conditional requests", examples=[0.97])
+    bytesDownloaded: int = Field(examples=[45_678])  # noqa: N815  # as the keys of runs
+    hosts: int = Field(examples=[1])
+    seconds: int = Field(description="Since it began; to its end", examples=[60])
+    pagesPerSecond: float | None = Field(  # noqa: N815  # likewise
+        description="Mean of the last minute; null once it is over", examples=[2.5]
+    )
+    estimatedEnd: Time | None = Field(description="Null once it is over")  # noqa: N815  # likewise
+    hostsNow: list[dict[str, Any]] = Field(  # noqa: N815  # likewise
+        description="The first 100 hosts of an open run: `delayMs`, `inFlight`, `parkedUntil`,"
+        " `pausedUntil`, `down`, `retryAfter`"
+    )
+
+
+class RunStory(RunRow):
+    """A run with its progress, reasons, and the runs around it."""
+
+    isRunning: bool = Field(  # noqa: N815  # likewise
+        description="Whether a process is at work on it: an open run without one has died"
+    )
+    why: list[RunReason]
+    meanings: list[RunNote]
+    progress: RunProgress
+    before: RunRow | None = Field(description="The run of its source before it")
+    after: int | None = Field(description="The number of the next run of its source")
+    log: str | None = Field(
+        description="The `jb_` id under which the log is; null: no job ran it",
+        examples=["jb_5d0c1f6a2b3e4d7c"],
+    )
+    orders: list[OrderedRemoval] = Field(description="Its approvals and undos, newest first")
+
+
+class RunPage(Answer):
+    """A page of a list of a run."""
+
+    no: int = Field(description="Its record", examples=[17])
+    url: str = Field(examples=["https://docs.example.com/guide"])
+    at: Time | None = Field(description="When it was found, changed, lost or removed")
+    why: str | None = Field(examples=["answered 404"])
+
+
+class RunPagesPagination(Answer):
+    """The place of a page in its list."""
+
+    offset: int = Field(examples=[0])
+    limit: int = Field(examples=[100])
+    more: bool = Field(description="Whether more follow")
+
+
+class RunPages(Answer):
+    """Pages of a run."""
+
+    pages: list[RunPage]
+    pagination: RunPagesPagination
+
+
+class LookAt(Answer):
+    """A fact that deserves a look."""
+
+    text: str = Field(examples=["12 withheld: removals waiting for approval"])
+    command: str | None = Field(
+        description="The command that lists or resolves it",
+        examples=["smartcrawl orphans --source docs"],
+    )
+
+
+class RunCounts(Answer):
+    """Changes that a run found."""
+
+    run: int = Field(examples=[17])
+    new: int = Field(examples=[3])
+    modified: int = Field(examples=[5])
+    lost: int = Field(examples=[0])
+    removed: int = Field(examples=[0])
+
+
+class StatusFigures(Answer):
+    """Figures; other keys are those of `smartcrawl status --format json`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    pages: int = Field(examples=[130])
+    held: int = Field(description="Stored pages", examples=[120])
+
+
+class SourceFacts(StatusFigures):
+    """A source, and what deserves a look."""
+
+    source: str = Field(examples=["docs"])
+    verdict: str = Field(examples=["fresh; complete; healthy"])
+    isWell: bool = Field(description="Whether it is all three")  # noqa: N815  # as those of status
+    isRunning: bool = Field(description="Whether a crawl is at work")  # noqa: N815  # likewise
+    look: list[LookAt]
+    runs: list[RunCounts] = Field(description="Its last ten runs that ended, oldest first")
+
+
+class Sources(Answer):
+    """The sources that were crawled."""
+
+    at: Time = Field(description="The time of these figures")
+    sources: list[SourceFacts]
+    total: StatusFigures
+
+
+class HostRow(Answer):
+    """A host; other keys are those of `smartcrawl hosts --format json`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    host: str = Field(examples=["docs.example.com"])
+    pages: int = Field(examples=[120])
+    errorRate: float = Field(examples=[0.01])  # noqa: N815  # as the keys of hosts
+    blocked: bool
+
+
+class Hosts(Answer):
+    """A page of the hosts, by name."""
+
+    hosts: list[HostRow]
+    pagination: RunsPagination

@@ -1,0 +1,179 @@
+"""Sources and hosts over HTTP: what ``smartcrawl status`` and ``hosts`` tell, as data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import Field
+
+from smartcrawl.extract.robots_txt import is_robots_txt
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
+from smartcrawl.model.times import iso_time
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.hosts import host_rows
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
+from smartcrawl.registry.visibility import Readable, readable_source_names
+from smartcrawl.reports.status import (
+    SourceStatus,
+    reported_concerns,
+    status_report,
+    status_report_data,
+    status_report_verdict,
+)
+from smartcrawl.reports.tables import run_table_report
+from smartcrawl.reports.today import vanished_sources
+from smartcrawl.server.context import Context
+from smartcrawl.server.explained.answers import Hosts, Sources
+from smartcrawl.server.explained.removals import chosen_source_names
+from smartcrawl.server.queries import (
+    KeptAnswers,
+    Query,
+    WholeNumber,
+    described_api_query,
+    json_response,
+    read_api_query,
+    refuse_api_query,
+)
+
+logger = logging.getLogger(__name__)
+
+_SECONDS: Final = 10  #: age up to which a status counts
+_MOST_READERS: Final = 100  #: answers that are kept, by the sources that they are about
+_RUNS: Final = 10  #: last runs of a source, of which the counts are given
+_MOST_HOSTS: Final = 1_000
+
+
+class HostsQuery(Query):
+    """The query of the hosts."""
+
+    source: str | None = Field(
+        default=None, max_length=255, description="Only hosts of this source", examples=["docs"]
+    )
+    limit: WholeNumber = Field(default=100, ge=1, le=_MOST_HOSTS)
+    offset: WholeNumber = Field(default=0, ge=0, le=1_000_000_000)
+
+
+def sources_data(
+    connection: Connection, context: Context, names: Sequence[str], now: int
+) -> dict[str, Any]:
+    """Return the status of some sources under the keys of ``Sources``; ``now``: Unix seconds."""
+    options, longest = context.options, context.options.schedule.longest
+    vanished, wrong = _undeclared(connection, options)
+    *found, total = status_report(
+        connection,
+        now,
+        vanished=vanished,
+        wrong=wrong,
+        visibilities=context.visibilities(),
+        readable=names,
+    )
+    return {
+        "at": iso_time(now),
+        "sources": [_source(connection, context, status, now, longest=longest) for status in found],
+        "total": status_report_data(total),
+    }
+
+
+def _source(
+    connection: Connection, context: Context, status: SourceStatus, now: int, *, longest: int
+) -> dict[str, Any]:
+    name = str(status.source)
+    verdict = status_report_verdict(status, now, longest=longest)
+    last = status.last_run
+    is_open = last is not None and last.finished_at is None
+    runs = [
+        {key: row[key] for key in ("run", "new", "modified", "lost", "removed")}
+        for row in run_table_report(connection, sources=[name], most=_RUNS)
+        if row["finishedAt"] is not None
+    ]
+    return status_report_data(status) | {
+        "verdict": str(verdict),
+        "isWell": verdict.well,
+        "isRunning": is_open and context.stores.database.is_held(name),
+        "look": [
+            {"text": one.text, "command": " ".join([program_name(), *one.command])}
+            if one.command
+            else {"text": one.text, "command": None}
+            for one in reported_concerns(status, now, longest=longest)
+        ],
+        "runs": runs[::-1],
+    }
+
+
+def _undeclared(connection: Connection, options: Options) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the sources that are declared no more, and those whose tables have mistakes."""
+    try:
+        declared = load_stored_jobs_and_sources(options, connection)
+    except SourceError as error:
+        logger.error("%s", error)
+        return (), ()
+    return vanished_sources(connection, options, declared), tuple(declared.wrong)
+
+
+def hosts_data(
+    connection: Connection, context: Context, names: Readable, *, limit: int, offset: int
+) -> dict[str, Any]:
+    """Return the hosts of some sources under the keys of ``Hosts``, by name."""
+    rows = (
+        list(
+            host_rows(
+                connection,
+                sources=names or (),
+                is_running=context.stores.database.is_held,
+                is_robots_txt=is_robots_txt,
+            )
+        )
+        if names
+        else []
+    )
+    return {
+        "hosts": rows[offset : offset + limit],
+        "pagination": {"total": len(rows), "offset": offset, "limit": limit},
+    }
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the routes of sources and hosts."""
+    stores = context.stores
+    kept: KeptAnswers[dict[str, Any]] = KeptAnswers(_SECONDS, _MOST_READERS, context.clock)
+
+    @router.get(
+        "/sources",
+        tags=["monitoring"],
+        summary="Each source: its counts, last runs, verdict, and what deserves a look",
+        response_model=Sources,
+        dependencies=[Depends(refuse_api_query)],
+    )
+    async def list_sources(request: Request) -> Response:
+        reader = context.reader(request)
+        names = await stores.read_little(lambda seen: readable_source_names(seen, reader))
+
+        def work() -> dict[str, Any]:
+            now = int(context.clock())
+            return stores.read(lambda connection: sources_data(connection, context, names, now))
+
+        return json_response(await kept.get(tuple(names), work))
+
+    @router.get(
+        "/hosts",
+        tags=["monitoring"],
+        summary="Hosts: delay, requests in flight, errors, robots.txt, and why one gets no request",
+        response_model=Hosts,
+        openapi_extra={"parameters": described_api_query(HostsQuery)},
+    )
+    async def list_hosts(request: Request) -> Response:
+        query, reader = read_api_query(HostsQuery, request), context.reader(request)
+        names = await stores.read_little(
+            lambda connection: chosen_source_names(connection, reader, query.source)
+        )
+
+        def work(connection: Connection) -> dict[str, Any]:
+            return hosts_data(connection, context, names, limit=query.limit, offset=query.offset)
+
+        return json_response(await to_thread.run_sync(stores.read, work))

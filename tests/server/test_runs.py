@@ -1,0 +1,186 @@
+"""Runs, sources and hosts over HTTP."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smartcrawl.registry.connection import transaction
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.rules.model import Outcome
+from smartcrawl.server.explained.answers import Hosts, RunPages, Runs, RunStory, Sources
+from tests.registry.build import LATER, NOW, Desk
+from tests.registry.build import closing as choices
+from tests.server.api_client import application, ask, error_of
+
+BASE = "https://docs.example.com/"
+HOME, GUIDE, OLD, NEW = (f"{BASE}{name}" for name in ("", "guide", "old", "new"))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """Run 2 found a page new, one modified, and one lost, and was cut short."""
+    desk = Desk(tmp_path / "registry.db")
+    desk.closing = choices(max_ratio=1)
+    desk.open(now=NOW)
+    desk.write(*(desk.visit(url, f"a lantern at {url}") for url in (HOME, GUIDE, OLD)), now=NOW)
+    desk.seal(now=NOW)
+    desk.open(now=LATER)
+    desk.write(
+        desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304),
+        desk.visit(GUIDE, "other words"),
+        desk.visit(OLD, outcome=Outcome.NOT_FOUND, status=404),
+        desk.visit(NEW, "a new lantern"),
+        reached={desk.number(url): 0 for url in (HOME, GUIDE, OLD)},
+        now=LATER,
+    )
+    desk.seal("max_pages", now=LATER)
+    yield desk
+    desk.close()
+
+
+def read(folder: Path, path: str, **query: Any) -> dict[str, Any]:
+    app = application(folder, clock=lambda: float(LATER + 60))
+    answer = ask(app, "GET", f"/api/v1/{path}", params=query)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_runs_are_listed_newest_first_with_their_total(desk: Desk, tmp_path: Path):
+    found = read(tmp_path, "runs")
+    rest = read(tmp_path, "runs", source="docs", limit=1, offset=1)
+
+    Runs.model_validate(found)
+    assert [run["run"] for run in found["runs"]] == [2, 1]
+    assert [run["run"] for run in rest["runs"]] == [1]
+    assert rest["pagination"] == {"total": 2, "offset": 1, "limit": 1}
+
+
+def test_a_run_says_why_it_was_not_complete_and_what_helps(desk: Desk, tmp_path: Path):
+    found = read(tmp_path, "runs/2")
+
+    RunStory.model_validate(found)
+    assert found["why"] == [
+        {
+            "reason": "max_pages",
+            "text": "max_pages (raise or leave out max_pages to crawl everything)",
+        }
+    ]
+    assert (found["new"], found["modified"], found["lost"]) == (1, 1, 1)
+    assert (found["before"]["run"], found["after"], found["log"]) == (1, None, None)
+    progress = found["progress"]
+    assert (progress["visited"], progress["waiting"], progress["estimatedEnd"]) == (4, 0, None)
+
+
+def test_an_open_run_tells_its_progress_and_its_hosts(desk: Desk, tmp_path: Path):
+    desk.open(now=LATER + 10)
+    desk.write(desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304), now=LATER + 10)
+    with transaction(desk.connection):
+        desk.connection.execute(
+            "INSERT INTO host_now (host, run, at, delay_ms, in_flight)"
+            " SELECT no, 3, ?, 500, 2 FROM host",
+            (LATER,),
+        )
+    with registry_database(tmp_path / "registry.db").take("docs", "now"):
+        found = read(tmp_path, "runs/3")
+    died = read(tmp_path, "runs/3")
+
+    RunStory.model_validate(found)
+    assert found["isRunning"]
+    assert not died["isRunning"]
+    assert found["progress"]["visited"] == 1
+    assert found["progress"]["words"] == {"unchanged": 1}
+    (host,) = found["progress"]["hostsNow"]
+    assert (host["host"], host["delayMs"], host["inFlight"]) == ("docs.example.com", 500, 2)
+
+
+@pytest.mark.parametrize(
+    ("which", "urls", "why"),
+    [
+        ("new", [NEW], None),
+        ("modified", [GUIDE], None),
+        ("lost", [OLD], "answered 404"),
+        ("removed", [], None),
+    ],
+)
+def test_pages_of_a_run_are_listed_with_their_records(
+    desk: Desk, tmp_path: Path, which: str, urls: list[str], why: str | None
+):
+    found = read(tmp_path, "runs/2/pages", list=which)
+
+    RunPages.model_validate(found)
+    assert [page["url"] for page in found["pages"]] == urls
+    assert [page["no"] for page in found["pages"]] == list(map(desk.number, urls))
+    assert [page["why"] for page in found["pages"]] == [why] * len(urls)
+
+
+def test_new_pages_are_those_of_the_run_alone_and_are_paged(desk: Desk, tmp_path: Path):
+    first = read(tmp_path, "runs/1/pages", limit=2)
+    second = read(tmp_path, "runs/1/pages", limit=2, offset=2)
+
+    assert [page["url"] for page in first["pages"] + second["pages"]] == [HOME, GUIDE, OLD]
+    assert (first["pagination"]["more"], second["pagination"]["more"]) == (True, False)
+
+
+def test_removed_pages_have_the_rule_in_words(desk: Desk, tmp_path: Path):
+    desk.closing = choices(max_ratio=1, lost_threshold=1)
+    desk.open(now=LATER + 60)
+    desk.write(
+        desk.visit(OLD, outcome=Outcome.NOT_FOUND, status=404),
+        reached={desk.number(url): 0 for url in (HOME, GUIDE, OLD, NEW)},
+        now=LATER + 60,
+    )
+    desk.seal("max_pages", now=LATER + 60)
+
+    (page,) = read(tmp_path, "runs/3/pages", list="removed")["pages"]
+
+    assert (page["url"], page["why"]) == (OLD, "the server answers that the page is gone")
+
+
+def test_a_source_has_its_verdict_what_deserves_a_look_and_its_last_runs(
+    desk: Desk, tmp_path: Path
+):
+    found = read(tmp_path, "sources")
+
+    Sources.model_validate(found)
+    (source,) = found["sources"]
+    assert source["source"] == "docs"
+    assert not source["isWell"]
+    assert "max_pages" in source["verdict"]
+    looks = {one["text"]: one["command"] for one in source["look"]}
+    lost = "1 lost: now returns an error; the last good copy is still searchable"
+    assert looks[lost].endswith("deltamerge --source docs")
+    assert [run["run"] for run in source["runs"]] == [1, 2]
+    assert (source["runs"][1]["new"], source["runs"][1]["lost"]) == (1, 1)
+
+
+def test_hosts_are_listed_by_name(desk: Desk, tmp_path: Path):
+    found = read(tmp_path, "hosts", source="docs")
+
+    Hosts.model_validate(found)
+    assert [(host["host"], host["pages"]) for host in found["hosts"]] == [("docs.example.com", 4)]
+    assert found["pagination"]["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "field"),
+    [
+        ("runs/9", 404, None),
+        ("runs/9/pages", 404, None),
+        ("runs/x", 400, "run"),
+        ("runs/2?list=new", 400, "list"),
+        ("runs/2/pages?list=all", 400, "list"),
+        ("runs?source=nowhere", 400, "source"),
+        ("hosts?source=nowhere", 400, "source"),
+        ("hosts?limit=0", 400, "limit"),
+        ("sources?source=docs", 400, "source"),
+    ],
+)
+def test_what_is_no_run_or_source_is_refused(
+    desk: Desk, tmp_path: Path, path: str, status: int, field: str | None
+):
+    answer = ask(application(tmp_path), "GET", f"/api/v1/{path}")
+
+    assert answer.status_code == status, answer.text
+    assert error_of(answer)["details"].get("field") == field
