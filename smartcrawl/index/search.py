@@ -67,6 +67,7 @@ def search_index(
     language: str = "",
     vectors: QuestionVectors | None = None,
     reader: Reader = EVERYTHING,
+    facets: bool = False,
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
@@ -74,7 +75,8 @@ def search_index(
     is one hit, which names them. ``marks`` are put around the words found. At most
     ``MOST_PROPOSED`` pages answer a query. ``vectors``: of the question; None: the embedder is
     asked while the connection waits. Where it gives none, only words count, with a note. Of
-    sources that ``reader`` may not read not even words count.
+    sources that ``reader`` may not read not even words count. ``facets``: those of the whole answer
+    are counted.
 
     Raises:
         UnknownNameError: in: or -in: of the query names a source that does not exist.
@@ -89,7 +91,7 @@ def search_index(
     query = _query_of_sources(connection, query, readable)
     vectors = vectors or QuestionVectors(at_once=True)
     within: dict[str, Any] = {"sources": sources, "readable": readable, "language": language}
-    within |= {"limit": limit, "offset": offset, "marks": marks}
+    within |= {"limit": limit, "offset": offset, "marks": marks, "facets": facets}
     with ExitStack() as stack:
         if facts is None:
             search = partial(embedded.search_embedded_index, connection, query, **within)
@@ -195,8 +197,8 @@ def _once(note: str) -> str:
 def _remote_answer(
     connection: Connection, index: ElasticsearchSink, query: str, **within: Any
 ) -> Answer:
-    found, meant = index.answer(query, **within)
-    return Answer(_joined(connection, found), meant)
+    found = index.answer(query, **within)
+    return Answer(_joined(connection, found.hits), found.meant, facets=found.facets)
 
 
 def _joined(connection: Connection, found: Iterable[ElasticsearchHit]) -> list[Hit]:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from smartcrawl.index.analysis.marking import Marker, Marks
 from smartcrawl.index.analysis.stems import index_keys
 from smartcrawl.index.analysis.words import folded, is_unspaced, run_words, text_runs, words_at
+from smartcrawl.index.facets import CountingIndex, Facets, search_facets
 from smartcrawl.index.queries import (
     MOST,
     Query,
@@ -107,6 +108,7 @@ class Answer:
     hits: list[Hit]
     meant: str = ""  #: the query with known words in the place of unknown ones; "": as it was asked
     note: str = ""  #: why meaning did not count, or which chunks it cannot find
+    facets: Facets | None = None  #: of the whole answer, where they were asked for
 
 
 def is_lost_hit(status: int, losses: int) -> bool:
@@ -320,10 +322,19 @@ class FoundPage(NamedTuple):
 
 
 _Found = dict[Any, FoundPage]  #: by the address, which is the same in all sources
+H = TypeVar("H")
 H_co = TypeVar("H_co", covariant=True)
 
 
-class SearchedIndex(Protocol[H_co]):
+class FoundHits(NamedTuple, Generic[H]):
+    """Hits of an index."""
+
+    hits: list[H]  #: best first
+    meant: str  #: the query that they answer; empty: the one that was asked
+    facets: Facets | None = None  #: where they were asked for
+
+
+class SearchedIndex(CountingIndex, Protocol[H_co]):
     """What differs between indexes: their requests, and what they know of pages."""
 
     def bounded(self, query: Query) -> Query:
@@ -370,7 +381,7 @@ class SearchedIndex(Protocol[H_co]):
 
 def find_index_hits(
     query: str,
-    opened: Callable[[Sequence[str]], SearchedIndex[H_co]],
+    opened: Callable[[Sequence[str]], SearchedIndex[H]],
     *,
     sources: Sequence[str] = (),
     limit: int = 10,
@@ -379,10 +390,11 @@ def find_index_hits(
     language: str = "",
     meaning: QueryMeaning | None = None,
     readable: Readable = None,
-) -> tuple[list[H_co], str]:
+    facets: bool = False,
+) -> FoundHits[H]:
     """Return the pages that answer a query, best first, and the query that they answer.
 
-    The latter is empty if it is the one that was asked. The first ``offset`` pages are left out.
+    The first ``offset`` pages are left out. ``facets``: they are counted, too; by words alone.
     ``opened`` returns the index for the sources that are searched, all if there are none.
     ``language`` empty means any. ``meaning`` finds the vector of a query, where meaning counts,
     too. ``readable``: the sources that the caller may read; None: all. ``opened`` knows them, too.
@@ -390,10 +402,14 @@ def find_index_hits(
     asked = parsed_search_query(query, language)
     wanted = _readable(search_query_sources(sources, asked.sources), readable)
     if not asked.terms or wanted is None or limit < 1:
-        return [], ""
+        return FoundHits([], "", Facets() if facets else None)
     index = opened(wanted)
     asked = index.bounded(asked.only(existing_search_terms(asked.terms, index.counted)))
     asked, words, meant = _propose_hits(query, asked, index, limit, offset)
+    counts = None
+    if facets:
+        every = _readable(list(sources), readable)
+        counts = search_facets(asked, index, lambda: None if every is None else opened(every))
     near = None if meaning is None else meaning(meant or query)
     if near is not None and not near.reads_sentences:
         asked = asked.of_words()
@@ -404,7 +420,8 @@ def find_index_hits(
         best, terms = _best(index, asked, _NOTHING, index.nearest_pages(asked, near, pool))
     else:
         best, terms = _joined_pages(index, asked, near, {pool: words}, end)
-    return list(index.shown(list(best.values())[offset:end], terms, marks, near)), meant
+    hits = list(index.shown(list(best.values())[offset:end], terms, marks, near))
+    return FoundHits(hits, meant, counts)
 
 
 def _readable(wanted: list[str] | None, readable: Readable) -> list[str] | None:

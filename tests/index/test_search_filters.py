@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from smartcrawl.extract.formats import FORMATS
+from smartcrawl.index import facets
+from smartcrawl.index.elasticsearch import facets as remote
+from smartcrawl.index.embedded import facets as counting
 from smartcrawl.index.embedded.choice import search_embedded_index
+from smartcrawl.index.facets import FACETS, Counted, CountedRecord, Facets, counted_records
 from smartcrawl.index.filters import SearchFilters, search_query_filters
 from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.model.documents import Chunk
@@ -155,7 +159,93 @@ FILTERS = {
 def test_filters_limit_a_search(request: pytest.FixtureRequest, sink: str, asked: str):
     found = request.getfixturevalue(sink)(f"lantern {asked}", limit=100)
 
-    assert places(found.hits if hasattr(found, "hits") else found[0]) == FILTERS[asked]
+    assert places(found.hits) == FILTERS[asked]
+
+
+#: Facets of a query: the total, then values with their counts.
+COUNTS = {
+    "lantern": (
+        "7 | docs 5, shop 3 | en 3, de 2, fr 1, unknown 1"
+        " | html 2, pdf 2, other 1, text 1, xml 1 | 2026 5, 2025 1, 2024 1"
+    ),
+    "lantern tower": (
+        "8 | docs 6, shop 3 | en 4, de 2, fr 1, unknown 1"
+        " | html 2, pdf 2, docx 1, other 1, text 1, xml 1 | 2026 6, 2025 1, 2024 1"
+    ),
+    "lantern in:shop": "3 | docs 5, shop 3 | en 1, fr 1, unknown 1 | html 2, other 1"
+    " | 2026-05-03 1, 2026-05-02 2",
+    "lantern type:pdf": "2 | docs 2 | de 1, en 1 | html 2, pdf 2, other 1, text 1, xml 1"
+    " | 2026-05 1, 2026-04 1",
+    "lantern type:pdf -language:de": "1 | docs 1 | de 1, en 1 | html 2, other 1, pdf 1, text 1"
+    " | 2026-05-01 1",
+    "lantern after:2026-05-02 -in:docs": "3 | shop 3, docs 1 | en 1, fr 1, unknown 1"
+    " | html 2, other 1 | 2026-05-03 1, 2026-05-02 2",
+    "lantern type:epub": "0 |  |  | html 2, pdf 2, other 1, text 1, xml 1 | ",
+    "lantarn type:pdf": "2 | docs 2 | de 1, en 1 | html 2, pdf 2, other 1, text 1, xml 1"
+    " | 2026-05 1, 2026-04 1",
+    "zeppelin": "0 |  |  |  | ",
+    "type:pdf": "0 |  |  |  | ",
+}
+
+
+def listed(found: Facets) -> str:
+    each = (", ".join(f"{one.value} {one.pages}" for one in getattr(found, name))
+            for name in FACETS)  # fmt: skip
+    return " | ".join([str(found.total), *each])
+
+
+@SINKS
+@pytest.mark.parametrize("query", COUNTS)
+def test_facets_count_the_whole_answer(request: pytest.FixtureRequest, sink: str, query: str):
+    found = request.getfixturevalue(sink)(query, limit=1, facets=True)
+
+    assert found.facets is not None
+    assert (listed(found.facets), found.facets.complete) == (COUNTS[query], True)
+
+
+@SINKS
+def test_facets_are_of_the_sources_that_are_searched_and_read(
+    request: pytest.FixtureRequest, sink: str
+):
+    ask: Ask = request.getfixturevalue(sink)
+
+    shop = ask("lantern -in:docs", sources=("shop",), facets=True).facets
+    assert listed(shop) == listed(ask("lantern", readable=("shop",), facets=True).facets)
+    assert [one.value for one in shop.source] == ["shop"]
+    read = ask("lantern in:shop", readable=("docs", "shop"), facets=True).facets
+    assert listed(read) == COUNTS["lantern in:shop"]
+    assert ask("lantern", readable=(), facets=True).facets == Facets()
+    assert ask("lantern").facets is None
+
+
+@SINKS
+def test_no_more_pages_are_counted_than_a_limit(
+    request: pytest.FixtureRequest, sink: str, monkeypatch: pytest.MonkeyPatch
+):
+    for module in (facets, counting, remote):
+        monkeypatch.setattr(module, "MOST_COUNTED", 4)
+
+    found = request.getfixturevalue(sink)("lantern", facets=True).facets
+
+    assert (found.total, found.complete) == (4, False)
+    assert all(one.pages <= 4 for name in FACETS for one in getattr(found, name))
+
+
+def test_a_page_of_several_sources_counts_once_in_each_value():
+    day = 86_400
+    records = [
+        CountedRecord("a", "docs", "en", "text/html", 2 * day),
+        CountedRecord("a", "shop", "en", "application/xhtml+xml", 3 * day),
+        CountedRecord("b", "shop", "", "", None),
+    ]
+
+    found = counted_records(records, FACETS)
+
+    assert found == Counted(2, True, {
+        "source": {"docs": 1, "shop": 2}, "language": {"en": 1, "": 1},
+        "type": {"html": 1, "other": 1}, "date": {"1970-01-03": 1, "1970-01-04": 1},
+    })  # fmt: skip
+    assert counted_records(records[:1], ["date"]).values == {"date": {"1970-01-03": 1}}
 
 
 def test_every_format_that_is_read_has_a_type():

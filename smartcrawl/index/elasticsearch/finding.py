@@ -5,7 +5,7 @@ The server proposes pages and counts how many have each word; ``searching`` has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Final
@@ -20,7 +20,9 @@ from smartcrawl.index.elasticsearch.documents import (
     index_timestamp,
     indexed_chunk_places,
 )
+from smartcrawl.index.elasticsearch.facets import count_elasticsearch_pages
 from smartcrawl.index.embedded.vectors import index_vector_numbers
+from smartcrawl.index.facets import Counted
 from smartcrawl.index.filters import SearchFilters, search_query_filters
 from smartcrawl.index.queries import (
     Query,
@@ -542,6 +544,14 @@ class ElasticsearchFinder:
         pages = [every[str(place)]["doc_count"] for place in range(len(query.terms))]
         found = {hit["_source"]["key"]: hit for hit in body["hits"]["hits"]}
         return Proposed(found, pages, every["doc_count"], more=len(found) >= pool)
+
+    def facet_counts(self, query: Query, facets: Collection[str]) -> Counted:
+        """Count the pages that have any of the words and meet the filters (``index.facets``)."""
+        words = _any_of(_anywhere(term.text, self._wording) for term in query.terms)
+        filters = search_filters(query, self._wording, self._sources, self._readable)
+        wanted = {"bool": {**filters, "filter": [words, *filters["filter"]]}}
+        types = {word: _of_type(word) for word in NAMED}
+        return count_elasticsearch_pages(self._ask, wanted, facets, types)
 
     def texts(self, forms: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Return texts of the index that have some of these words, with their languages."""

@@ -42,7 +42,7 @@ from smartcrawl.index.elasticsearch.opening import (
     connect_elasticsearch,
 )
 from smartcrawl.index.ranking import QueryMeaning
-from smartcrawl.index.searching import find_index_hits
+from smartcrawl.index.searching import FoundHits, find_index_hits
 from smartcrawl.model.documents import EmbedderKey, IndexedPage
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.option_groups import ElasticsearchTarget
@@ -285,8 +285,7 @@ class ElasticsearchSink:
     ) -> list[ElasticsearchHit]:
         """Return the pages that answer ``query``, best first; see ``answer``."""
         within: dict[str, Any] = {"limit": limit, "offset": offset}
-        found, _ = self.answer(query, sources=sources, **within, marks=marks, language=language)
-        return found
+        return self.answer(query, sources=sources, **within, marks=marks, language=language).hits
 
     def answer(
         self,
@@ -299,15 +298,16 @@ class ElasticsearchSink:
         language: str = "",
         meaning: QueryMeaning | None = None,
         readable: Readable = None,
-    ) -> tuple[list[ElasticsearchHit], str]:
+        facets: bool = False,
+    ) -> FoundHits[ElasticsearchHit]:
         """Return the pages that answer ``query``, best first, and the query that they answer.
 
-        The latter is empty if it is the query as it was asked. ``sources`` empty means all, and
+        ``sources`` empty means all, and
         ``language`` any. The first ``offset`` pages are left out. ``marks`` are put around the
         words found. The first 32 words of a query count, fewer if the index has more than 40
         languages. A server that does not answer is not waited for. ``meaning`` finds the vector of
         a query, where meaning counts, too; its errors are raised. ``readable``: the sources of
-        which anything counts; None: all.
+        which anything counts; None: all. ``facets``: they are counted, too.
 
         Raises:
             SinkError: the server does not answer.
@@ -324,6 +324,7 @@ class ElasticsearchSink:
             language=language,
             meaning=meaning,
             readable=readable,
+            facets=facets,
         )
 
     def _search(self, **asked: Any) -> Any:

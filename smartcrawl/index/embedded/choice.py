@@ -33,16 +33,17 @@ def search_embedded_index(
     language: str = "",
     meaning: QueryMeaning | None = None,
     readable: Readable = None,
+    facets: bool = False,
 ) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all.
 
     ``meaning`` finds the vector of a query, where meaning counts, too. ``readable``: the sources
-    of which anything counts; None: all.
+    of which anything counts; None: all. ``facets``: they are counted, too.
     """
     state = index_state(connection)
     is_sqlite = connection.dialect == "sqlite"
     matching = sqlite.Fts5(state.until) if is_sqlite else postgres.TsVector()
-    hits, meant = find_index_hits(
+    found = find_index_hits(
         query,
         partial(IndexTables, connection, matching, state=state, readable=readable),
         sources=sources,
@@ -52,5 +53,6 @@ def search_embedded_index(
         language=language,
         meaning=meaning,
         readable=readable,
+        facets=facets,
     )
-    return Answer(hits, meant)
+    return Answer(found.hits, found.meant, facets=found.facets)

@@ -31,8 +31,10 @@ from smartcrawl.index.embedded.counting import (
     terms_of_counts,
     window_of_chunks,
 )
+from smartcrawl.index.embedded.facets import count_embedded_pages
 from smartcrawl.index.embedded.state import IndexState
 from smartcrawl.index.embedded.vectors import index_halfvec_text
+from smartcrawl.index.facets import Counted
 from smartcrawl.index.filters import SearchFilters, search_query_filters
 from smartcrawl.index.queries import (
     Query,
@@ -521,8 +523,11 @@ class IndexTables:
 
     def _value(self, text: str) -> str:
         """Return what matches a word, or words that stay together."""
+        return self._language.value(self._keys(text))
+
+    def _keys(self, text: str) -> tuple[Keys, ...]:
         keys = asked_keys_of_languages(text, self._languages)
-        return self._language.value(keys + former_keys(text) if self._former else keys)
+        return keys + former_keys(text) if self._former else keys
 
     def bounded(self, query: Query) -> Query:
         """Return a query as it is: its words are few enough."""
@@ -588,6 +593,19 @@ class IndexTables:
             known = self._language.total(self._connection, value, *within)
             self._state.keep(self._readers, known)
         return known
+
+    def facet_counts(self, query: Query, facets: Collection[str]) -> Counted:
+        """Count the pages that have any of the words and meet the filters (``index.facets``)."""
+        conditions, values = self._all_conditions(query)
+        of_records, more = record_conditions(query, self._connection.dialect)
+        words = {"any_word": self._language.value([
+            keys for term in query.terms for keys in self._keys(term.text)
+        ])}  # fmt: skip
+        return count_embedded_pages(
+            self._connection, facets, words | values | more | self._values,
+            match=self._language.match("any_word"), within=self._within, conditions=conditions,
+            of_records=of_records,
+        )  # fmt: skip
 
     def counted(self, terms: Sequence[Term]) -> list[int]:
         """Return how many chunks have each word."""
