@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from rich.markup import escape
 
+from smartcrawl.index.facets import FACETS, Facets, facets_as_data
 from smartcrawl.index.images import ImageDocument, images_of_hits
 from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.query_vectors import SearchMode
@@ -87,6 +88,11 @@ class Command(RegistryCommand):
             action="store_true",
             help="show the images of each page below it, first those with words of the query",
         )
+        parser.add_argument(
+            "--facets",
+            action="store_true",
+            help="count all pages that are found, by source, language, type and date",
+        )
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -107,6 +113,7 @@ class Command(RegistryCommand):
             marks=marks,
             language=opts.language or "",
             mode=SearchMode(opts.mode),
+            facets=opts.facets,
         )
         hits = found.hits
         if found.note:
@@ -119,7 +126,9 @@ class Command(RegistryCommand):
             asked = found.meant or query
             images = images_of_hits(connection, (hit.no for hit in hits), asked)
         if opts.format == "json":
-            print_json([search_hit_as_data(hit, images.get(hit.no)) for hit in hits])
+            listed = [search_hit_as_data(hit, images.get(hit.no)) for hit in hits]
+            counted = None if found.facets is None else facets_as_data(found.facets)
+            print_json(listed if counted is None else {"hits": listed, "facets": counted})
             return
         several = len(known) > 1
         output = Output()
@@ -136,6 +145,8 @@ class Command(RegistryCommand):
             elif hit.snippet:
                 output.say(_marked(hit.snippet), label="   ", indent=3)
             _show_images(output, images.get(hit.no, []))
+        if found.facets is not None:
+            _show_facets(output, found.facets)
         if not hits:
             print(f"nothing found for {query!r}{_wordless(query)}", file=sys.stderr)
 
@@ -190,6 +201,15 @@ def _show_chunks(output: Output, chunks: Sequence[HitChunk]) -> None:
         output.line(f"   [dim]chunk {chunk.number}{where}{path}[/]")
         if chunk.highlight:
             output.say(_marked(chunk.highlight), label="     ", indent=5)
+
+
+def _show_facets(output: Output, facets: Facets) -> None:
+    total = f"{facets.total:,}{'' if facets.complete else '+'}"
+    output.line(f"[bold]{total} page{'' if total == '1' else 's'}[/]")
+    for name in FACETS:
+        if counts := getattr(facets, name):
+            shown = ", ".join(f"{one.value} {one.pages:,}" for one in counts)
+            output.say(_safe(shown), label=f"  {name:<8}  ", indent=12)
 
 
 def _show_images(output: Output, images: list[ImageDocument]) -> None:

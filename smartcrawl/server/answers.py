@@ -235,6 +235,26 @@ class Window(Answer):
     limit: int = Field(examples=[10])
 
 
+class FacetValue(Answer):
+    """A value of a facet."""
+
+    value: str = Field(description="As the filter of a query takes it", examples=["pdf"])
+    count: int = Field(description="Pages that have it", examples=[12])
+
+
+class SearchFacets(Answer):
+    """How many pages of a whole answer have each value."""
+
+    total: int = Field(description="Pages of the answer, 10,000 at most", examples=[40])
+    complete: bool = Field(description="Whether all were counted; false: 10,000 of them")
+    source: list[FacetValue] = Field(description="Most pages first, as language and type")
+    language: list[FacetValue]
+    type: list[FacetValue]
+    date: list[FacetValue] = Field(
+        description="The latest first: years; months of one year; days of one month"
+    )
+
+
 class Hits(Answer):
     """Pages that answer a query, best first."""
 
@@ -246,6 +266,7 @@ class Hits(Answer):
         description="Why meaning did not count, or not for all pages; why they are not reranked"
     )
     pagination: Window
+    facets: SearchFacets | None = Field(default=None, description="With facets=1 only")
 
 
 class AddedItem(Answer):

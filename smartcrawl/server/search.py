@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi import Query as InQuery
 from pydantic import Field, field_validator
 
+from smartcrawl.index.facets import facets_as_data
 from smartcrawl.index.images import images_of_hits
 from smartcrawl.index.query_vectors import (
     QuestionVectors,
@@ -44,6 +45,7 @@ from smartcrawl.server.queries import (
 
 LONGEST_QUERY: Final = 4_096  #: characters of a query
 _MARKS: Final = ("<em>", "</em>")
+_YES: Final = ("1", "true")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _INDEX_WAIT: Final = 2  #: seconds for which a request waits for an index that is away
 
@@ -68,6 +70,11 @@ class SearchQuery(Query):
     mode: Literal["text", "vector", "hybrid"] = Field(
         default="text",
         description="Words, meaning, or both; the last two need vectors in the registry",
+    )
+
+    facets: Literal["1", "true", "0", "false"] = Field(
+        default="0",
+        description="Whether to count the sources, languages, types and dates of the whole answer",
     )
 
     @field_validator("q", "collection")
@@ -112,6 +119,7 @@ def api_search(
             mode=SearchMode(query.mode),
             vectors=vectors,
             reader=reader,
+            facets=query.facets in _YES,
         )
     except (UnknownNameError, SearchQueryError) as error:
         raise api_invalid_input("q", str(error)) from error
@@ -124,6 +132,7 @@ def api_search(
         "meant": found.meant or None,
         "note": found.note or None,
         "pagination": {"offset": query.offset, "limit": query.limit},
+        **({} if found.facets is None else {"facets": facets_as_data(found.facets)}),
     }
 
 

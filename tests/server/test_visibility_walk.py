@@ -47,7 +47,15 @@ PARAMETERS: dict[str, list[str]] = {
     "job_id": [JOB, RUN],
     "domain": [HOST],
     "source": [SOURCE],
-    "q": ["quillwort", "quillwart", '"quillwort" lantern', f"in:{SOURCE} lantern", "lantern"],
+    "q": [
+        "quillwort",
+        "quillwart",
+        '"quillwort" lantern',
+        f"in:{SOURCE} lantern",
+        "lantern",
+        "lantern type:html",
+        "lantern -in:docs",
+    ],
     "collection": [SOURCE],
     "domain_id": ["ZANZIBAR"],
     "record_id": ["2"],
@@ -57,6 +65,7 @@ PARAMETERS: dict[str, list[str]] = {
 }
 #: Parameters that choose a form or a part of an answer, with another value than the usual one.
 FORMS: dict[str, str] = {
+    "facets": "1", "sort": "date", "prefix": "1",
     "nestImages": "true", "limit": "1", "offset": "1", "mode": "text", "from": "2024-01-01",
     "to": "2030-01-01", "status": "created", "follow": "false", "format": "json",
     "scope": "files", "dry_run": "true", "retry_batches": "1", "source_type": "file_sources",
@@ -95,7 +104,9 @@ ARGUMENTS: dict[str, list[object]] = {
     "id": [ID, PAGE, "smartcrawl://page/2"],
     "source": [SOURCE],
 }
-FORMS_OF_TOOLS: dict[str, object] = {"language": "en", "mode": "text", "limit": 1, "offset": 1}
+FORMS_OF_TOOLS: dict[str, object] = {
+    "language": "en", "mode": "text", "limit": 1, "offset": 1, "facets": True, "sort": "date",
+}  # fmt: skip
 
 
 def declare(folder: Path, *, private: bool) -> None:

@@ -54,6 +54,26 @@ class McpHit(_Answer):
     number: int = Field(description="Of the resource smartcrawl://page/{number}", examples=[12])
 
 
+class McpFacetValue(_Answer):
+    """A value of a facet."""
+
+    value: str = Field(description="As the filter of a query takes it", examples=["pdf"])
+    count: int = Field(description="Pages that have it")
+
+
+class McpFacets(_Answer):
+    """How many pages of a whole answer have each value, for filters such as type:pdf."""
+
+    total: int = Field(description="Pages of the answer, 10,000 at most")
+    complete: bool = Field(description="Whether all were counted; false: 10,000 of them")
+    source: list[McpFacetValue] = Field(description="For in:SOURCE")
+    language: list[McpFacetValue] = Field(description="For language:LL")
+    type: list[McpFacetValue] = Field(description="For type:TYPE")
+    date: list[McpFacetValue] = Field(
+        description="For after:DATE and before:DATE: years; months of one year; days of one month"
+    )
+
+
 class McpHits(_Answer):
     """Pages that answer a query, best first."""
 
@@ -65,6 +85,7 @@ class McpHits(_Answer):
         description="Why meaning did not count, or not for all pages; why they are not reranked"
     )
     next_offset: int | None = Field(description="The offset of the next pages; null: no more")
+    facets: McpFacets | None = Field(description="Counts of the whole answer; null: not asked for")
 
 
 class McpPageFacts(_Answer):

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from smartcrawl.extract.repeated import document_without
+from smartcrawl.index.facets import facets_as_data
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode
 from smartcrawl.index.search import search_index
 from smartcrawl.index.searching import MOST_PROPOSED, Hit, HitChunk, is_lost_hit
@@ -35,6 +36,7 @@ from smartcrawl.rules.visibility import EVERYTHING, Reader
 from smartcrawl.server.mcp.answers import (
     McpChunk,
     McpCompleteRun,
+    McpFacets,
     McpHit,
     McpHits,
     McpPage,
@@ -138,6 +140,7 @@ class McpQuestion:
     mode: SearchMode = SearchMode.BEST
     limit: int = 10
     offset: int = 0
+    facets: bool = False
 
 
 def mcp_search(
@@ -174,6 +177,7 @@ def mcp_search(
             language=question.language,
             vectors=vectors,
             reader=reader,
+            facets=question.facets,
         )
     except (UnknownNameError, SearchQueryError) as error:
         raise McpRefusalError(str(error)) from error
@@ -184,6 +188,9 @@ def mcp_search(
         meant=visible_text(found.meant) if found.meant else None,
         note=visible_text(found.note) if found.note else None,
         next_offset=after if more else None,
+        facets=None
+        if found.facets is None
+        else McpFacets.model_validate(facets_as_data(found.facets)),
     )
 
 

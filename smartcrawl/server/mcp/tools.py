@@ -149,7 +149,8 @@ _Query = Annotated[
     str,
     Field(
         max_length=_LONGEST,
-        description='Words; "two words" in quotes stay together and must occur, -word must not',
+        description='Words; "two words" in quotes stay together and must occur, -word must not;'
+        " filters: site:HOST, in:SOURCE, language:LL, type:pdf, after:2026-05, before:2027",
     ),
 ]
 _Sources = Annotated[
@@ -167,6 +168,10 @@ _Mode = Annotated[
 _Limit = Annotated[int, Field(ge=1, le=MOST_HITS, description="Pages of an answer")]
 _Offset = Annotated[
     int, Field(ge=0, le=MOST_PROPOSED, description="The next_offset of an answer; 0: the best")
+]
+_Facets = Annotated[
+    bool,
+    Field(description="Count all pages found, by source, language, type and date"),
 ]
 _Page = Annotated[
     str,
@@ -244,6 +249,7 @@ def _search_of(stores: Stores, options: Options, reader_of: _Readers) -> Callabl
         mode: _Mode | None = None,
         limit: _Limit = 10,
         offset: _Offset = 0,
+        facets: _Facets = False,
     ) -> McpHits:
         question = McpQuestion(
             query,
@@ -252,6 +258,7 @@ def _search_of(stores: Stores, options: Options, reader_of: _Readers) -> Callabl
             SearchMode(mode or SearchMode.BEST),
             limit,
             offset,
+            facets=facets,
         )
         reader = reader_of(context)
         with _errors_for_client():

@@ -84,6 +84,17 @@ def test_the_search_finds_what_the_command_finds(searched: Library, crawl: Crawl
     assert read(q="lantern", limit=2, offset=1)["pagination"] == {"offset": 1, "limit": 2}
 
     assert [hit["title"] for hit in read(q="lantern", collection="few")["hits"]] == ["Lantern a"]
+    counted = read(q="lantern type:html", facets="1", limit=1)
+    assert counted["facets"] | {"date": []} == {
+        "total": 3, "complete": True, "language": [{"value": "en", "count": 3}],
+        "source": [{"value": "most", "count": 3}, {"value": "few", "count": 1}],
+        "type": [{"value": "html", "count": 3}], "date": [],
+    }  # fmt: skip
+    assert sum(one["count"] for one in counted["facets"]["date"]) >= 3
+    assert crawl.search("lantern type:html", "--facets", "--limit", "1") == {
+        name: counted[name] for name in ("hits", "facets")
+    }
+    assert read(q="lantern type:pdf", facets="true")["facets"]["total"] == 0
     assert read(q="nowhere-at-all")["hits"] == []
     for odd in ("?!", '"', "-", "site:", "x" * 4_096):
         read(q=odd)
@@ -101,6 +112,10 @@ WRONG = {
     "large offset": ({"q": "a", "offset": "1001"}, "offset"),
     "switch": ({"q": "a", "nestImages": "yes"}, "nestImages"),
     "mode": ({"q": "a", "mode": "both"}, "mode"),
+    "facets": ({"q": "a", "facets": "yes"}, "facets"),
+    "type": ({"q": "a type:word"}, "q"),
+    "date": ({"q": "a before:now"}, "q"),
+    "language": ({"q": "-language:x"}, "q"),
     "vector": ({"q": "a", "mode": "vector"}, "mode"),
     "unknown": ({"q": "a", "colection": "x"}, "colection"),
     "no such source": ({"q": "a", "collection": "x"}, "collection"),

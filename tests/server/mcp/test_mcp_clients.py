@@ -143,6 +143,10 @@ def test_a_search_names_sources_and_goes_on(session: Session):
     rest = session.call("search", query="papyrus", limit=7, offset=first["next_offset"])
     assert (len(first["results"]), len(rest["results"]), rest["next_offset"]) == (7, 5, None)
     assert len({hit["url"] for hit in first["results"] + rest["results"]}) == 12
+    assert first["facets"] is None
+    counted = session.call("search", query="papyrus language:en", limit=1, facets=True)["facets"]
+    assert (counted["total"], counted["complete"]) == (12, True)
+    assert counted["type"] == [{"value": "html", "count": 12}]
 
 
 def test_a_phrase_and_a_misspelt_word_are_understood(session: Session):
@@ -257,6 +261,7 @@ def test_orders_in_a_page_stay_data_and_control_nothing(session: Session):
         ("search", {"query": "fuse", "limit": 0}, "greater than or equal to 1"),
         ("search", {"query": "fuse", "limit": "many"}, "valid integer"),
         ("search", {"query": "fuse", "offset": -1}, "greater than or equal to 0"),
+        ("search", {"query": "fuse type:word"}, "is not a type of page: write one of html, text"),
         ("search", {"query": "fuse", "source": "docs"}, "source\n  Extra inputs are not"),
         ("search", {"query": "fuse", "sources": "docs"}, "valid list"),
         ("search", {"query": "fuse", "sources": ["none"]}, "called 'none'; known: docs, shop"),
