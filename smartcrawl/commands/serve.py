@@ -180,6 +180,11 @@ class Command(BaseCommand):
             raise UsageError("--open is for a server, not for its keys")
         if opts.sources is not None and opts.scope == Scope.ADMIN.name.lower():
             raise UsageError("--sources is not for --scope admin, which reads every source")
+        if opts.scope == Scope.SEARCH.name.lower() and opts.sources is None:
+            raise UsageError(
+                "--scope search needs --sources NAMES: each visitor of a page can read its key, "
+                "so the key names what may be found with it"
+            )
         if opts.expires_days is not None and opts.expires_days > _MOST_DAYS:
             raise UsageError(f"--expires-days takes at most {_MOST_DAYS:,} days")
         try:

@@ -56,6 +56,7 @@ class ServerOptions:
     data_limit: int  #: requests a minute for documents and searches
     monitoring_limit: int  #: requests a minute for states and counts
     pages_limit: int  #: requests a minute for pages, of a session
+    origins: tuple[str, ...]  #: whose pages may search from a browser
     require_idempotency_key: bool  #: whether a request without one is refused (M-40)
     max_running_jobs: int  #: crawls of jobs at once; others wait in order
     scrapyd_url: str = field(repr=False)  #: it may have a password; "": processes of this machine
@@ -78,6 +79,7 @@ class ServerOptions:
             data_limit=value_of("API_DATA_PER_MINUTE"),
             monitoring_limit=value_of("API_MONITORING_PER_MINUTE"),
             pages_limit=value_of("API_PAGES_PER_MINUTE"),
+            origins=value_of("API_ORIGINS"),
             require_idempotency_key=value_of("API_REQUIRE_IDEMPOTENCY_KEY"),
             max_running_jobs=value_of("MAX_RUNNING_JOBS"),
             scrapyd_url=_scrapyd_url(settings),

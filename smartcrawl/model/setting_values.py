@@ -57,6 +57,8 @@ _LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _SWITCH: Final = ("1", "0", "True", "False", "true", "false")  #: as Scrapy reads a switch
 _REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: parts of an address that may have a key
 
+_ORIGIN: Final = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
+
 
 def is_given_option(settings: Mapping[str, Any], name: str) -> bool:
     """Whether ``-s`` gave a setting, which makes it an order for this run alone."""
@@ -285,6 +287,23 @@ class Networks(Words):
                 f"{self.name} is {value!r}: {error};"
                 " expected networks such as 10.20.0.0/16, fd12:3456:789a::/48, separated by commas"
             ) from error
+
+
+class Origins(Words):
+    """Origins of web pages, as browsers send them."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> tuple[str, ...]:
+        """Return the origins."""
+        words: tuple[str, ...] = super().read(value)
+        if not all(_ORIGIN.fullmatch(word) for word in words):
+            raise self.error(
+                value,
+                "origins such as https://www.example.com or http://localhost:3000,"
+                " without a path, separated by commas",
+            )
+        return words
 
 
 class Statuses(Words):

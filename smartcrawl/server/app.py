@@ -36,6 +36,7 @@ from smartcrawl.server import library as library_routes
 from smartcrawl.server import robots as robots_routes
 from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context, Metrics
+from smartcrawl.server.cors import SearchOrigins
 from smartcrawl.server.direct import Direct
 from smartcrawl.server.errors import (
     ApiError,
@@ -249,6 +250,7 @@ def create_app(
     app = Identity(app, KeyCache(stores, clock), counts)
     app = Faults(app)  # those of the limits and of the keys
     app = Deprecations(app, versions)
+    app = SearchOrigins(app, server.origins)  # around all that answers errors
     app = create_pages(context, app, calls, api.openapi, counts)
     app = Measured(app, context.metrics)
     return RequestIds(app)

@@ -1,6 +1,6 @@
 """Keys of the API: ``sc_<id>_<secret>``, of which the registry has the hash only.
 
-Scopes include each other: ``read`` is part of ``operate``, which is part of ``admin``.
+Scopes include each other: ``search`` is part of ``read``, this of ``operate``, this of ``admin``.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ SELECT count(*) FROM api_key WHERE revoked IS NULL AND (expires IS NULL OR expir
 class Scope(IntEnum):
     """The requests that a key permits; a higher scope includes the lower ones."""
 
+    SEARCH = 0  #: for search boxes in pages of other sites, whose visitors can read the key
     READ = 1
     OPERATE = 2
     ADMIN = 3

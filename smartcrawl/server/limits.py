@@ -35,6 +35,8 @@ _DATA: Final = ("/api/v1/documents/", "/api/v1/records/", "/api/Search/", "/mcp/
 _READING: Final = ("/mcp/",)
 #: Paths that act with any method.
 _ACTING: Final = ("/v2/crawler/",)
+#: The only path for keys of search boxes, which each visitor of their pages can read.
+SEARCH_PATH: Final = "/api/Search"
 #: Paths that change every page at once.
 _ADMIN: Final = ("/api/RebuildIndex/",)
 #: Paths that remove or restore pages at once.
@@ -96,7 +98,9 @@ def api_scope_needed(method: str, path: str) -> Scope:
     """
     if _is_at(path, _ADMIN) or _OF_REMOVALS.fullmatch(path):
         return Scope.ADMIN
-    return Scope.OPERATE if api_request_changes_something(method, path) else Scope.READ
+    if api_request_changes_something(method, path):
+        return Scope.OPERATE
+    return Scope.SEARCH if path == SEARCH_PATH else Scope.READ
 
 
 def _is_at(path: str, places: tuple[str, ...]) -> bool:
@@ -236,12 +240,17 @@ def _above(limit: int, kind: RateClass, seconds: float) -> ApiError:
 
 
 def api_client(scope: AsgiScope) -> str:
-    """Return the client of a request: its session, its key, or else its address."""
+    """Return the client of a request: its session, its key, or else its address.
+
+    All visitors of a page with a search box have its key, so that each address counts for itself.
+    """
     session = scope.get("smartcrawl.session")
     if session is not None:
         return str(session.client)
     key = scope.get("smartcrawl.key")
-    return f"key:{key.id}" if key is not None else _client_by_address(scope.get("client"))
+    if key is not None and key.scope > Scope.SEARCH:
+        return f"key:{key.id}"
+    return _client_by_address(scope.get("client"))
 
 
 def _client_by_address(client: Sequence[str | int] | None) -> str:

@@ -321,6 +321,9 @@ def test_a_key_of_sources_is_made_and_listed(run: Run):
     assert "public ones" in shown
     assert "takes names of sources" in run("--create-key", "a", "--sources", ",", expect=1).err
     assert "reads every source" in run(*words, "--scope", "admin", expect=2).err
+    assert json.loads(run(*words, "--scope", "search", "--format", "json").out)["scope"] == "search"
+    refused = run("--create-key", "box", "--scope", "search", expect=2).err
+    assert "--scope search needs --sources NAMES" in " ".join(refused.split())
 
 
 def test_the_life_of_a_key(run: Run, tmp_path: Path):

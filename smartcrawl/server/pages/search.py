@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date as calendar_date
 from datetime import timedelta
 from typing import Any, Final
@@ -28,6 +28,7 @@ from smartcrawl.registry.visibility import readable_source_names
 from smartcrawl.rules.visibility import Reader
 from smartcrawl.server.pages.markup import FOUND_MARKS
 from smartcrawl.server.pages.pages import Pages, is_page_fragment
+from smartcrawl.server.pages.static_files import page_static_file
 from smartcrawl.server.search import LONGEST_QUERY, api_search_options
 
 _SHOWN: Final = 10  #: hits of a page
@@ -138,7 +139,11 @@ def add_pages(pages: Pages) -> None:
         text = pages.text(request, "opensearch.xml", base=str(request.base_url))
         return Response(text, media_type=f"{_DESCRIPTION}; charset=utf-8")
 
+    async def box(request: Request) -> Response:
+        return page_static_file("search.js").shared_response(request)
+
     pages.add("/", show, navigated="Search")
+    pages.add("/search.js", box)
     pages.add("/opensearch.xml", describe)
 
 
@@ -187,51 +192,39 @@ class _Search:
             return Found(), names
         if len(asked.q) > LONGEST_QUERY:
             return Found(error=f"a search has at most {LONGEST_QUERY:,} characters"), []
-        mode = SearchMode.TEXT if is_typing else SearchMode.BEST  # each letter asks no embedder
+        # While words are typed, no model is asked for each letter.
+        mode = SearchMode.TEXT if is_typing else SearchMode.BEST
+        options = replace(self._options, rerank=None) if is_typing else self._options
 
         def search(connection: Connection, vectors: QuestionVectors) -> Found:
-            return self._answer(connection, asked, mode, vectors, reader=reader)
+            within: dict[str, Any] = {"mode": mode, "vectors": vectors, "reader": reader}
+
+            def searched(asked: Asked, limit: int) -> Answer:
+                within["offset"], within["limit"] = asked.offset, limit
+                return search_index(connection, asked.query(), options, marks=FOUND_MARKS, **within)
+
+            return _found_hits(connection, asked, searched)
 
         try:
             return answer_with_question_vectors(self._pages.context.stores.read, search), []
         except (UnknownNameError, SearchQueryError) as error:
             return Found(error=str(error)), []
 
-    def _answer(
-        self,
-        connection: Connection,
-        asked: Asked,
-        mode: SearchMode,
-        vectors: QuestionVectors,
-        *,
-        reader: Reader,
-    ) -> Found:
-        def searched(asked: Asked, limit: int) -> Answer:
-            return search_index(
-                connection,
-                asked.query(),
-                self._options,
-                limit=limit,
-                offset=asked.offset,
-                marks=FOUND_MARKS,
-                mode=mode,
-                vectors=vectors,
-                reader=reader,
-            )
 
-        answer = searched(asked, _SHOWN + 1)
-        hits, meant = answer.hits[:_SHOWN], asked.meant(answer.meant)
-        pictures = images_of_hits(connection, (hit.no for hit in hits), meant or asked.q)
-        is_hidden = False
-        if not hits and asked.filters:
-            is_hidden = bool(searched(Asked(asked.q), 1).hits)
-        return Found(
-            [_shown_hit(hit, pictures.get(hit.no, ())) for hit in hits],
-            meant,
-            answer.note,
-            has_more=len(answer.hits) > _SHOWN and asked.offset + _SHOWN < MOST_PROPOSED,
-            is_hidden=is_hidden,
-        )
+def _found_hits(
+    connection: Connection, asked: Asked, searched: Callable[[Asked, int], Answer]
+) -> Found:
+    """Search; where filters may hide what there is, once more without them."""
+    answer = searched(asked, _SHOWN + 1)
+    hits, meant = answer.hits[:_SHOWN], asked.meant(answer.meant)
+    pictures = images_of_hits(connection, (hit.no for hit in hits), meant or asked.q)
+    return Found(
+        [_shown_hit(hit, pictures.get(hit.no, ())) for hit in hits],
+        meant,
+        answer.note,
+        has_more=len(answer.hits) > _SHOWN and asked.offset + _SHOWN < MOST_PROPOSED,
+        is_hidden=not hits and bool(asked.filters) and bool(searched(Asked(asked.q), 1).hits),
+    )
 
 
 def _shown_hit(hit: Hit, images: Sequence[ImageDocument]) -> dict[str, Any]:

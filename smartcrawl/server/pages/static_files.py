@@ -15,6 +15,7 @@ from starlette.responses import Response
 STATIC: Final = "/static/"  #: where they are served
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _KEPT: Final = "public, max-age=31536000, immutable"
+_FRESH: Final = "public, max-age=3600"  #: a new version of a server counts after an hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,15 @@ class StaticFile:
 
     def response(self, request: Request) -> Response:
         """Return it as the client takes it."""
-        headers = {"Cache-Control": _KEPT, "Vary": "Accept-Encoding"}
+        return self._sent(request, {"Cache-Control": _KEPT})
+
+    def shared_response(self, request: Request) -> Response:
+        """Return it under an address that stays, for pages of other sites."""
+        headers = {"Cache-Control": _FRESH, "Cross-Origin-Resource-Policy": "cross-origin"}
+        return self._sent(request, headers)
+
+    def _sent(self, request: Request, headers: dict[str, str]) -> Response:
+        headers["Vary"] = "Accept-Encoding"
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers["Content-Encoding"] = "gzip"
             return Response(self.packed, headers=headers, media_type=self.kind)
@@ -38,6 +47,11 @@ class StaticFile:
 def page_static_files() -> dict[str, StaticFile]:
     """Return the files by their names with hashes; they are read once."""
     return {name: _loaded(plain) for plain, name in _names().items()}
+
+
+def page_static_file(name: str) -> StaticFile:
+    """Return a file by its plain name."""
+    return page_static_files()[_names()[name]]
 
 
 def page_static_path(name: str) -> str:

@@ -96,6 +96,7 @@ def test_a_hit_shows_what_was_found_where_and_when(visitor: Visitor):
     assert link.get("rel") == "noreferrer noopener nofollow"
     assert {words(found).lower() for found in hit.iter("mark")} >= {"lantern", "oil"}
     assert "Oil & wick" in words(hit)
+    assert "\\x0" not in words(page)
     times = [(found.get("datetime"), words(found)) for found in hit.iter("time")]
     assert times == [("2025-06-15T15:06:40Z", "3 days ago")]
     assert "changed 3 days ago" in words(hit)
@@ -169,6 +170,8 @@ def test_what_was_meant_is_said(visitor: Visitor):
     assert "Shown are pages for lantern." in words(page)
     (exact,) = page.xpath("//p[@role='status']/a/@href")
     assert exact == "/?q=%22lantren%22"
+    filtered = visitor.page("/?q=lantren&source=docs&language=en")
+    assert "Shown are pages for lantern." in words(filtered)
     nothing = visitor.page("/?q=zzzxq")
     assert "No page was found" in words(nothing)
 
@@ -221,6 +224,16 @@ def test_a_key_sees_its_sources(folder: Path):
     page = visitor.page("/crawl")
     assert "operate" in words(page)
     assert [form.get("action") for form in page.forms] == ["/logout", "/theme"]
+
+
+def test_a_key_of_a_search_box_opens_no_session(folder: Path):
+    place = {"registry": folder / "registry.db"}
+    visitor = Visitor(application(folder, run=place, host="0.0.0.0"))
+
+    answer = visitor.submit("/login", "/login", key=made_key(folder, Scope.SEARCH, "docs"))
+    assert answer.status_code == 403
+    assert "scope search is for search boxes only" in words(parsed(answer))
+    assert visitor.get("/").status_code == 303
 
 
 def test_the_description_of_the_search_names_this_server(visitor: Visitor):
