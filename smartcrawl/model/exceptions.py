@@ -179,6 +179,10 @@ class EmbedderAwayError(EmbedderError):
         self.host, self.reason, self.seconds = host, reason, seconds
 
 
+class ModelDownloadError(SmartcrawlError):
+    """The files of a model are not in their folder; the message has the reason and the remedy."""
+
+
 class RerankError(SmartcrawlError):
     """A cross-encoder gave no order of hits; the order of the index stays."""
 
