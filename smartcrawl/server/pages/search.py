@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date as calendar_date
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
+from smartcrawl.index.facets import FACETS, MOST_COUNTED, Facets
 from smartcrawl.index.images import ImageDocument, images_of_hits
 from smartcrawl.index.query_vectors import (
     QuestionVectors,
@@ -34,6 +35,7 @@ from smartcrawl.server.search import LONGEST_QUERY, api_search_options
 _SHOWN: Final = 10  #: hits of a page
 _MOST_PICTURES: Final = 4  #: of a hit
 _MOST_SOURCES: Final = 20  #: that are listed before a search
+_MOST_VALUES: Final = 10  #: of a facet
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")
 _WORD: Final = re.compile(r"[A-Za-z0-9_./+-]{1,100}")  #: a language or a type, as a filter has it
 _DESCRIPTION: Final = "application/opensearchdescription+xml"
@@ -154,6 +156,7 @@ class Found:
     hits: Sequence[Mapping[str, Any]] = ()
     meant: str = ""  #: the words that were searched in the place of those asked
     note: str = ""
+    facets: Facets | None = None
     has_more: bool = False
     is_hidden: bool = False  #: nothing was found, and would be without the filters
     error: str = ""  #: why the query cannot be answered
@@ -178,6 +181,8 @@ class _Search:
             asked=asked,
             found=found,
             shown=_SHOWN,
+            facets=list(_shown_facets(asked, found.facets)) if found.facets else [],
+            most_counted=MOST_COUNTED,
             sources=sources[:_MOST_SOURCES],
             more_sources=len(sources) - _MOST_SOURCES,
             most=LONGEST_QUERY,
@@ -199,8 +204,8 @@ class _Search:
         def search(connection: Connection, vectors: QuestionVectors) -> Found:
             within: dict[str, Any] = {"mode": mode, "vectors": vectors, "reader": reader}
 
-            def searched(asked: Asked, limit: int) -> Answer:
-                within["offset"], within["limit"] = asked.offset, limit
+            def searched(asked: Asked, limit: int, *, facets: bool) -> Answer:
+                within.update(offset=asked.offset, limit=limit, facets=facets)
                 return search_index(connection, asked.query(), options, marks=FOUND_MARKS, **within)
 
             return _found_hits(connection, asked, searched)
@@ -211,20 +216,34 @@ class _Search:
             return Found(error=str(error)), []
 
 
-def _found_hits(
-    connection: Connection, asked: Asked, searched: Callable[[Asked, int], Answer]
-) -> Found:
+class _Searching(Protocol):
+    def __call__(self, asked: Asked, limit: int, *, facets: bool) -> Answer:
+        """Return the answer of an index."""
+
+
+def _found_hits(connection: Connection, asked: Asked, searched: _Searching) -> Found:
     """Search; where filters may hide what there is, once more without them."""
-    answer = searched(asked, _SHOWN + 1)
+    answer = searched(asked, _SHOWN + 1, facets=True)
     hits, meant = answer.hits[:_SHOWN], asked.meant(answer.meant)
     pictures = images_of_hits(connection, (hit.no for hit in hits), meant or asked.q)
     return Found(
         [_shown_hit(hit, pictures.get(hit.no, ())) for hit in hits],
         meant,
         answer.note,
+        answer.facets,
         has_more=len(answer.hits) > _SHOWN and asked.offset + _SHOWN < MOST_PROPOSED,
-        is_hidden=not hits and bool(asked.filters) and bool(searched(Asked(asked.q), 1).hits),
+        is_hidden=not hits
+        and bool(asked.filters)
+        and bool(searched(Asked(asked.q), 1, facets=False).hits),
     )
+
+
+def _shown_facets(asked: Asked, facets: Facets) -> Iterator[dict[str, Any]]:
+    """Yield the facets by which an answer can be narrowed down, or is; each with its values."""
+    for name in FACETS:
+        counts, chosen = getattr(facets, name), getattr(asked, name)
+        if len(counts) > 1 or chosen:
+            yield {"name": name, "counts": counts[:_MOST_VALUES], "chosen": chosen}
 
 
 def _shown_hit(hit: Hit, images: Sequence[ImageDocument]) -> dict[str, Any]:

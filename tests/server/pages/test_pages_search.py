@@ -7,10 +7,12 @@ from uuid import uuid4
 import pytest
 from starlette.types import ASGIApp
 
+from smartcrawl.index import facets
 from smartcrawl.model.documents import Image, Section
 from smartcrawl.registry.connection import transaction
 from smartcrawl.rules.model import Outcome
 from smartcrawl.server.keys import Scope
+from smartcrawl.server.pages import search
 from smartcrawl.server.pages.search import Asked
 from tests.registry.build import NOW, Desk, begin_registry
 from tests.server.api_client import application, ask
@@ -168,7 +170,7 @@ def test_what_was_meant_is_said(visitor: Visitor):
     page = visitor.page("/?q=lantren")
 
     assert "Shown are pages for lantern." in words(page)
-    (exact,) = page.xpath("//p[@role='status']/a/@href")
+    (exact,) = page.xpath("//main//p[@role='status']/a/@href")
     assert exact == "/?q=%22lantren%22"
     filtered = visitor.page("/?q=lantren&source=docs&language=en")
     assert "Shown are pages for lantern." in words(filtered)
@@ -328,3 +330,36 @@ def test_a_key_that_reads_begins_nothing(folder: Path):
 def test_a_crawl_that_does_not_exist_is_said_in_words(visitor: Visitor):
     for job in ("job_0123456789abcdef", "x", "..%2f..%2fkeys"):
         assert "There is no such page" in words(visitor.page(f"/crawl/{job}", status=404))
+
+
+def facets_of(page) -> dict[str, list[str]]:
+    return {
+        words(head): [words(link) for link in head.getnext().iter("a")]
+        for head in page.xpath("//aside//h2")
+    }
+
+
+def test_facets_narrow_an_answer_down_and_widen_it_again(visitor: Visitor):
+    page = visitor.page("/?q=lantern+quay")
+    assert words(page.xpath("//main//p[@role='status']")[0]) == "15 pages"
+    assert facets_of(page) == {"Language": ["de 12", "en 3"], "Type": ["html 14", "pdf 1"]}
+
+    (link,) = page.xpath("//aside//a[.//bdi='en']")
+    assert link.get("href") == "/?q=lantern+quay&language=en"
+    narrow = visitor.page(link.get("href"))
+    assert len(titles(narrow)) == 3
+    (chosen,) = narrow.xpath("//aside//a[@aria-current]")
+    assert (words(chosen), chosen.get("href")) == ("en 3", "/?q=lantern+quay")
+    assert facets_of(narrow)["Language"] == ["de 12", "en 3"]  # what another choice would find
+    assert facets_of(narrow)["Type"] == ["html 2", "pdf 1"]
+
+
+def test_more_pages_than_are_counted_are_shown_as_such(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(search, "MOST_COUNTED", 12)
+    monkeypatch.setattr(facets, "MOST_COUNTED", 12)
+
+    page = visitor.page("/?q=lantern+quay")
+    assert words(page.xpath("//main//p[@role='status']")[0]) == "12+ pages"
+    assert facets_of(page)["Language"][0] == "de 12+"

@@ -1,6 +1,8 @@
 // What pages do beyond links and forms. Each page works without this file.
 "use strict";
 (() => {
+  const field = document.getElementById("q");
+  if (field && document.activeElement === field) field.setSelectionRange(field.value.length, field.value.length);
   const away = document.getElementById("away");
   const isLive = (element) => element instanceof Element && element.matches("[data-live]");
 
@@ -34,7 +36,6 @@
   // "/" goes to the search, arrows go from hit to hit.
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const field = document.getElementById("q");
     const typing = event.target.matches("input, textarea, select");
     if (event.key === "/" && !typing && field) {
       event.preventDefault();
