@@ -1,0 +1,142 @@
+"""A Chromium that shows pages of a server, driven over its pipe."""
+
+import asyncio
+import gzip
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from smartcrawl.extract.browser.pipe import BrowserPipe
+
+AXE = Path(__file__).resolve().parents[2] / "data" / "axe-core-4.14.1.min.js.gz"
+_KEYS = {"ArrowDown": 40, "ArrowUp": 38, "Enter": 13, "Tab": 9, "/": 191}
+_SECONDS = 15.0
+
+
+class Tab:
+    """One tab; what it requested, and what its pages complained about."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pipe: BrowserPipe) -> None:
+        self._loop = loop
+        self._pipe = pipe
+        self.requested: list[str] = []
+        self.complaints: list[str] = []
+        target = self._send("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        pipe.listen(self._session, self._note)
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self._send(f"{domain}.enable")
+
+    def _send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        session = getattr(self, "_session", "")
+        sent = self._pipe.send(method, session, **parameters)
+        return self._loop.run_until_complete(asyncio.wait_for(sent, _SECONDS))
+
+    def _note(self, method: str, given: Mapping[str, Any], _: str) -> None:
+        match method:
+            case "Network.requestWillBeSent":
+                self.requested.append(given["request"]["url"])
+            case "Log.entryAdded" if given["entry"]["level"] == "error":
+                self.complaints.append(given["entry"]["text"])
+            case "Runtime.exceptionThrown":
+                self.complaints.append(json.dumps(given["exceptionDetails"]))
+            case "Page.javascriptDialogOpening":
+                self.complaints.append(f"dialog: {given['message']}")
+                self._pipe.notify("Page.handleJavaScriptDialog", self._session, accept=True)
+
+    def resize(self, width: int, height: int, *, dark: bool = False) -> None:
+        """Be a screen of this size, and of this scheme of colours."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        self._send("Emulation.setDeviceMetricsOverride", **size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._send("Emulation.setEmulatedMedia", features=[scheme])
+
+    def ignore_policies(self) -> None:
+        """Ignore Content-Security-Policy from now on."""
+        self._send("Page.setBypassCSP", enabled=True)
+
+    def go(self, url: str) -> None:
+        """Open an address, and wait for its scripts."""
+        self._send("Page.navigate", url=url)
+        self.wait("location.href !== 'about:blank' && document.readyState === 'complete'")
+
+    def ask(self, expression: str) -> Any:
+        """The value of an expression in the page; of a promise when it is kept."""
+        given = {"expression": expression, "returnByValue": True, "awaitPromise": True}
+        found = self._send("Runtime.evaluate", **given)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def wait(self, expression: str) -> Any:
+        """Wait until an expression is true, and return it."""
+        until = time.monotonic() + _SECONDS
+        while not (found := self.ask(expression)):
+            assert time.monotonic() < until, f"it never came true: {expression}"
+            self._loop.run_until_complete(asyncio.sleep(0.02))
+        return found
+
+    def type(self, text: str) -> None:
+        """Type a text where the focus is."""
+        for letter in text:
+            self._send("Input.dispatchKeyEvent", type="char", text=letter)
+
+    def press(self, key: str) -> None:
+        """Press a key."""
+        code = {"key": key, "windowsVirtualKeyCode": _KEYS[key]}
+        more = {"text": {"Enter": "\r", "/": "/"}[key]} if key in ("Enter", "/") else {}
+        self._send("Input.dispatchKeyEvent", type="keyDown", **code, **more)
+        self._send("Input.dispatchKeyEvent", type="keyUp", **code)
+
+    def defects(self) -> list[str]:
+        """What axe finds in the page."""
+        if not self.ask("'axe' in window"):
+            script = gzip.decompress(AXE.read_bytes()).decode()
+            self._send("Runtime.evaluate", expression=script)
+        found = self.ask("axe.run().then(found => JSON.stringify(found.violations))")
+        return [
+            f"{one['id']}: {node['html']} {node['failureSummary']}"
+            for one in json.loads(found)
+            for node in one["nodes"]
+        ]
+
+
+@contextmanager
+def browsing(program: str) -> Iterator[Tab]:
+    """Start a browser, and yield a tab of it."""
+    loop = asyncio.new_event_loop()
+    read, to_us = os.pipe()
+    from_us, write = os.pipe()
+    with tempfile.TemporaryDirectory(prefix="tab-", ignore_cleanup_errors=True) as folder:
+        command = f'exec "$0" "$@" 3<&{from_us} 4>&{to_us}'
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                 "--no-first-run", "--remote-debugging-pipe", f"--user-data-dir={folder}",
+                 "--disable-background-networking", "about:blank"]  # fmt: skip
+        with subprocess.Popen(
+            ["bash", "-c", command, program, *flags], pass_fds=(from_us, to_us),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:  # fmt: skip
+            os.close(from_us)
+            os.close(to_us)
+            pipe = loop.run_until_complete(_opened(read, write))
+            try:
+                yield Tab(loop, pipe)
+            finally:
+                pipe.close()
+                os.killpg(process.pid, signal.SIGKILL)
+                loop.run_until_complete(asyncio.sleep(0))
+                loop.close()
+
+
+async def _opened(read: int, write: int) -> BrowserPipe:
+    pipe = BrowserPipe()
+    await pipe.open(read, write)
+    return pipe
