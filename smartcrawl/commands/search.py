@@ -15,7 +15,7 @@ from smartcrawl.index.images import ImageDocument, images_of_hits
 from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
-from smartcrawl.index.searching import MOST_PROPOSED, HitChunk
+from smartcrawl.index.searching import MOST_PROPOSED, AnswerForm, HitChunk
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import escaped_text
@@ -77,6 +77,12 @@ class Command(RegistryCommand):
             " had a vector, else text)",
         )
         parser.add_argument(
+            "--sort",
+            choices=["relevance", "date"],
+            default="relevance",
+            help="relevance: the best pages first; date: the latest (default: relevance)",
+        )
+        parser.add_argument(
             "--chunks",
             action="store_true",
             help="show up to three parts of each page, with the headings above them",
@@ -113,7 +119,7 @@ class Command(RegistryCommand):
             marks=marks,
             language=opts.language or "",
             mode=SearchMode(opts.mode),
-            facets=opts.facets,
+            form=AnswerForm(facets=opts.facets, by_date=opts.sort == "date"),
         )
         hits = found.hits
         if found.note:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from smartcrawl.index.analysis.function_words import search_function_words
 from smartcrawl.index.analysis.stems import (
@@ -92,6 +92,7 @@ class Query:
     after: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     language: str = ""  #: ISO 639-1, the only one of the pages; empty: any
+    pages: tuple[Any, ...] | None = None  #: of an index, by its keys, which alone count; None: all
     is_question: bool = False  #: whether a person might ask another with these words
 
     def of_words(self) -> Query:

@@ -210,12 +210,17 @@ def _sorted_best(
         some, key=lambda one: (-one.score, len(one.page.url), one.page.url, one.page.key)
     )
     if any(one.found == len(terms) for one in rated):
-        share = _MOST if len(terms) <= _FEW else _SOME
-        enough = [one for one in found if one.found > share * len(terms)]
+        most = few_search_terms(len(terms))
+        enough = [one for one in found if one.found > most]
         least = min((one.score for one in enough), default=math.inf)
-        few = [one for one in found if 0 < one.found <= share * len(terms)]
+        few = [one for one in found if 0 < one.found <= most]
         found = [*enough, *(one._replace(score=min(one.score, least)) for one in few)]
     return found
+
+
+def few_search_terms(many: int) -> float:
+    """Return how many of a query's words are few of them, at most."""
+    return many * (_MOST if many <= _FEW else _SOME)
 
 
 class _Finder:

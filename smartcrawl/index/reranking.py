@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
 from smartcrawl.index.queries import search_query_text
-from smartcrawl.index.searching import Answer, Hit
+from smartcrawl.index.searching import PLAIN, Answer, AnswerForm, Hit
 from smartcrawl.model.exceptions import RerankError, SettingError
 from smartcrawl.model.option_groups import RerankOptions
 from smartcrawl.model.options import Options
@@ -37,10 +37,12 @@ def reranked(search: _Search) -> _Search:
         *,
         limit: int = 10,
         offset: int = 0,
+        form: AnswerForm = PLAIN,
         **within: Any,
     ) -> Answer:
+        within["form"] = form
         chosen = options.rerank
-        if chosen is None or offset >= MOST_RERANKED or limit < 1:
+        if chosen is None or offset >= MOST_RERANKED or limit < 1 or form.by_date:
             return search(connection, query, options, limit=limit, offset=offset, **within)
         end = max(offset + limit, MOST_RERANKED)
         found = search(connection, query, options, limit=end, **within)

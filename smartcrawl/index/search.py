@@ -24,8 +24,13 @@ from smartcrawl.index.queries import (
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode, query_meaning
 from smartcrawl.index.ranking import QueryMeaning
 from smartcrawl.index.reranking import reranked
-from smartcrawl.index.searching import Answer, Hit, HitChunk, is_lost_hit
-from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
+from smartcrawl.index.searching import PLAIN, Answer, AnswerForm, Hit, HitChunk, is_lost_hit
+from smartcrawl.model.exceptions import (
+    EmbedderError,
+    NoVectorsError,
+    SearchQueryError,
+    SettingError,
+)
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
@@ -67,7 +72,7 @@ def search_index(
     language: str = "",
     vectors: QuestionVectors | None = None,
     reader: Reader = EVERYTHING,
-    facets: bool = False,
+    form: AnswerForm = PLAIN,
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
@@ -75,12 +80,12 @@ def search_index(
     is one hit, which names them. ``marks`` are put around the words found. At most
     ``MOST_PROPOSED`` pages answer a query. ``vectors``: of the question; None: the embedder is
     asked while the connection waits. Where it gives none, only words count, with a note. Of
-    sources that ``reader`` may not read not even words count. ``facets``: those of the whole answer
-    are counted.
+    sources that ``reader`` may not read not even words count.
 
     Raises:
         UnknownNameError: in: or -in: of the query names a source that does not exist.
-        SearchQueryError: a filter of the query has a value that means nothing.
+        SearchQueryError: a filter of the query has a value that means nothing; or meaning is to
+            count where pages are sorted by date.
         SinkError: the index does not answer, or is not the one that the registry wrote.
         NoVectorsError: ``mode`` needs vectors, and there are none, or none of the query.
         EmbedderError: ``mode`` is of vectors alone, and the embedder does not answer.
@@ -91,7 +96,8 @@ def search_index(
     query = _query_of_sources(connection, query, readable)
     vectors = vectors or QuestionVectors(at_once=True)
     within: dict[str, Any] = {"sources": sources, "readable": readable, "language": language}
-    within |= {"limit": limit, "offset": offset, "marks": marks, "facets": facets}
+    within |= {"limit": limit, "offset": offset, "marks": marks, "form": form}
+    mode = _mode_by_date(mode) if form.by_date else mode
     with ExitStack() as stack:
         if facts is None:
             search = partial(embedded.search_embedded_index, connection, query, **within)
@@ -113,6 +119,14 @@ def search_index(
         _ask_first(searched.meaning, query)
         found = _answer(search, searched.meaning, mode, options)
         return replace(found, note="; ".join(filter(None, (found.note, str(lacks)))))
+
+
+def _mode_by_date(mode: SearchMode) -> SearchMode:
+    if mode in (SearchMode.VECTOR, SearchMode.HYBRID):
+        raise SearchQueryError(
+            f"a search that is sorted by date counts words alone: leave out the mode {mode.value}"
+        )
+    return SearchMode.TEXT
 
 
 def _with_places(connection: Connection, search: Callable[..., Answer], **meaning: Any) -> Answer:

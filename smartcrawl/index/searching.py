@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
@@ -37,6 +37,7 @@ from smartcrawl.index.ranking import (
     Ranked,
     RankedPart,
     VectorQuery,
+    few_search_terms,
     joined_index_rankings,
     rank_searched_pages,
     search_term_weight,
@@ -290,6 +291,7 @@ def _usual(word: str, vowels: str) -> Iterable[str]:
 
 
 MOST_PROPOSED: Final = 1_000  #: pages that are rated for one query
+_AT_ONCE: Final = 50  #: pages whose best parts are looked for at once, of those with known places
 _COMMON: Final = 10_000  #: chunks of a word that is common
 _ENOUGH: Final = 2_000  #: chunks of rarer words that are enough to propose pages
 
@@ -326,6 +328,17 @@ H = TypeVar("H")
 H_co = TypeVar("H_co", covariant=True)
 
 
+class AnswerForm(NamedTuple):
+    """What an answer has beside hits, and how it is made."""
+
+    facets: bool = False  #: whether sources, languages, types and dates are counted; by words alone
+    by_date: bool = False  #: the latest pages come first, by words alone
+    prefix: bool = False  #: whether the last word may be the beginning of one
+
+
+PLAIN: Final = AnswerForm()
+
+
 class FoundHits(NamedTuple, Generic[H]):
     """Hits of an index."""
 
@@ -347,6 +360,12 @@ class SearchedIndex(CountingIndex, Protocol[H_co]):
         """Return at most ``pool`` pages that have any of the words, and all that is required.
 
         At least ``least`` if the index has so many.
+        """
+
+    def latest(self, query: Query, few: float, most: int) -> Sequence[tuple[Any, Any]]:
+        """Return addresses and keys of pages that have any of the words, the latest first.
+
+        Pages with at most ``few`` of the words come behind all others.
         """
 
     def texts(self, forms: Sequence[str]) -> Sequence[tuple[str, str]]:
@@ -390,11 +409,11 @@ def find_index_hits(
     language: str = "",
     meaning: QueryMeaning | None = None,
     readable: Readable = None,
-    facets: bool = False,
+    form: AnswerForm = PLAIN,
 ) -> FoundHits[H]:
     """Return the pages that answer a query, best first, and the query that they answer.
 
-    The first ``offset`` pages are left out. ``facets``: they are counted, too; by words alone.
+    The first ``offset`` pages are left out.
     ``opened`` returns the index for the sources that are searched, all if there are none.
     ``language`` empty means any. ``meaning`` finds the vector of a query, where meaning counts,
     too. ``readable``: the sources that the caller may read; None: all. ``opened`` knows them, too.
@@ -402,18 +421,21 @@ def find_index_hits(
     asked = parsed_search_query(query, language)
     wanted = _readable(search_query_sources(sources, asked.sources), readable)
     if not asked.terms or wanted is None or limit < 1:
-        return FoundHits([], "", Facets() if facets else None)
+        return FoundHits([], "", Facets() if form.facets else None)
     index = opened(wanted)
     asked = index.bounded(asked.only(existing_search_terms(asked.terms, index.counted)))
     asked, words, meant = _propose_hits(query, asked, index, limit, offset)
     counts = None
-    if facets:
+    if form.facets:
         every = _readable(list(sources), readable)
         counts = search_facets(asked, index, lambda: None if every is None else opened(every))
-    near = None if meaning is None else meaning(meant or query)
+    near = None if meaning is None or form.by_date else meaning(meant or query)
     if near is not None and not near.reads_sentences:
         asked = asked.of_words()
     pool, end = search_pool(limit, offset, asked), offset + limit
+    if form.by_date:
+        latest, terms = _latest(index, asked, words, offset, limit)
+        return FoundHits(list(index.shown(latest, terms, marks, None)), meant, counts)
     if near is None:
         best, terms = _best(index, asked, words, [])
     elif near.only:
@@ -422,6 +444,35 @@ def find_index_hits(
         best, terms = _joined_pages(index, asked, near, {pool: words}, end)
     hits = list(index.shown(list(best.values())[offset:end], terms, marks, near))
     return FoundHits(hits, meant, counts)
+
+
+def _latest(
+    index: SearchedIndex[Any], query: Query, found: Proposed, offset: int, limit: int
+) -> tuple[list[FoundPage], Sequence[Term]]:
+    """Return pages by their date, the latest first, and the words to mark in them.
+
+    The index sorts all pages that it has, not only those that it proposes. Only of the pages that
+    are shown the best parts are looked for.
+    """
+    terms = [term for term, pages in zip(query.terms, found.pages, strict=True) if pages]
+    if not terms:
+        return [], query.terms
+    asked = query.only(terms)
+    keys: dict[Any, list[Any]] = {}
+    for address, key in index.latest(asked, few_search_terms(len(terms)), MOST_PROPOSED):
+        keys.setdefault(address, []).append(key)
+    wanted = list(keys)[offset : offset + limit]
+    rated: _Found = {}
+    rest = wanted
+    while rest:
+        some, rest = rest[:_AT_ONCE], rest[_AT_ONCE:]
+        these = replace(asked, pages=tuple(key for address in some for key in keys[address]))
+        proposed = index.proposed(these, MOST_PROPOSED, len(some))
+        best, _ = _best(index, these, proposed, [])
+        rated |= best
+        left = [address for address in some if address not in best]
+        rest = (left if len(left) < len(some) else []) + rest  # else they are gone
+    return [rated[address] for address in wanted if address in rated], terms
 
 
 def _readable(wanted: list[str] | None, readable: Readable) -> list[str] | None:

@@ -18,7 +18,7 @@ from smartcrawl.index.query_vectors import (
     answer_with_question_vectors,
 )
 from smartcrawl.index.search import search_hit_as_data, search_index
-from smartcrawl.index.searching import MOST_PROPOSED
+from smartcrawl.index.searching import MOST_PROPOSED, AnswerForm
 from smartcrawl.model.exceptions import (
     EmbedderError,
     NoVectorsError,
@@ -71,7 +71,10 @@ class SearchQuery(Query):
         default="text",
         description="Words, meaning, or both; the last two need vectors in the registry",
     )
-
+    sort: Literal["relevance", "date"] = Field(
+        default="relevance",
+        description="The best pages first, or the latest; by date words alone count",
+    )
     facets: Literal["1", "true", "0", "false"] = Field(
         default="0",
         description="Whether to count the sources, languages, types and dates of the whole answer",
@@ -107,6 +110,8 @@ def api_search(
     sources = [] if query.collection is None else [query.collection]
     if sources and query.collection not in readable_source_names(connection, reader):
         raise api_invalid_input("collection", "collection must be a source that was crawled")
+    if query.sort == "date" and query.mode != "text":
+        raise api_invalid_input("sort", "sort must be relevance unless mode is text")
     try:
         found = search_index(
             connection,
@@ -119,7 +124,7 @@ def api_search(
             mode=SearchMode(query.mode),
             vectors=vectors,
             reader=reader,
-            facets=query.facets in _YES,
+            form=AnswerForm(facets=query.facets in _YES, by_date=query.sort == "date"),
         )
     except (UnknownNameError, SearchQueryError) as error:
         raise api_invalid_input("q", str(error)) from error

@@ -4,18 +4,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
 from smartcrawl.extract.formats import FORMATS
-from smartcrawl.index import facets
+from smartcrawl.index import facets, searching
 from smartcrawl.index.elasticsearch import facets as remote
 from smartcrawl.index.embedded import facets as counting
 from smartcrawl.index.embedded.choice import search_embedded_index
 from smartcrawl.index.facets import FACETS, Counted, CountedRecord, Facets, counted_records
 from smartcrawl.index.filters import SearchFilters, search_query_filters
 from smartcrawl.index.queries import parsed_search_query
+from smartcrawl.index.searching import AnswerForm
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SearchQueryError
 from smartcrawl.model.page_types import NAMED, OTHER, page_type
@@ -90,7 +92,7 @@ def filled(desk: Desk) -> Iterator[Ask]:
                 )
                 desk.write(visit, now=moment(one.changed))
         desk.seal()
-    yield lambda query, **options: search_embedded_index(desk.connection, query, **options)
+    yield partial(formed, partial(search_embedded_index, desk.connection))
     desk.close()
 
 
@@ -111,7 +113,7 @@ def elastic(elasticsearch: Elasticsearch) -> Iterator[Ask]:
         ]
         sink.write([entry(one) for one in pages])
         sink.refresh()
-        yield sink.answer
+        yield partial(formed, sink.answer)
 
 
 SINKS = pytest.mark.parametrize(
@@ -119,6 +121,12 @@ SINKS = pytest.mark.parametrize(
     ["embedded", "postgres_index", "elastic"],
     ids=["embedded", "postgres", "elasticsearch"],
 )
+
+
+def formed(search: Ask, query: str, **options: Any) -> Any:
+    """Search, with the fields of the answer's form among other options."""
+    form = {name: options.pop(name) for name in AnswerForm._fields if name in options}
+    return search(query, form=AnswerForm(**form), **options)
 
 
 def places(hits: Sequence[Any]) -> str:
@@ -229,6 +237,43 @@ def test_no_more_pages_are_counted_than_a_limit(
 
     assert (found.total, found.complete) == (4, False)
     assert all(one.pages <= 4 for name in FACETS for one in getattr(found, name))
+
+
+#: Pages by date, the latest first; those with few of the words come last.
+LATEST = {
+    "lantern": ["g", "f", "a", "b", "c", "e", "d"],
+    "lantern -type:html": ["f", "b", "c", "e", "d"],
+    "lantern before:2026-05-02": ["b", "c", "e", "d"],
+    "tower nothing lantern": ["h", "g", "f", "a", "b", "c", "e", "d"],
+    "lantern e": ["e", "g", "f", "a", "b", "c", "d"],
+    "lantarn type:pdf": ["b", "c"],
+    "zeppelin": [],
+}
+
+
+@SINKS
+@pytest.mark.parametrize("query", LATEST)
+def test_pages_are_sorted_by_date(request: pytest.FixtureRequest, sink: str, query: str):
+    ask: Ask = request.getfixturevalue(sink)
+
+    found = ask(query, by_date=True)
+
+    assert [hit.url.removeprefix(BASE) for hit in found.hits] == LATEST[query]
+    assert all(hit.snippet and hit.chunks for hit in found.hits)
+    pages = [ask(query, by_date=True, offset=n, limit=1).hits for n in range(len(LATEST[query]))]
+    assert [hit.url for (hit,) in pages] == [hit.url for hit in found.hits]
+
+
+@SINKS
+def test_pages_by_date_are_found_some_at_a_time(
+    request: pytest.FixtureRequest, sink: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(searching, "_AT_ONCE", 2)
+
+    found = request.getfixturevalue(sink)("lantern", by_date=True, readable=("docs",)).hits
+
+    assert [hit.url.removeprefix(BASE) for hit in found] == ["a", "b", "c", "e", "d"]
+    assert {hit.source for hit in found} == {"docs"}
 
 
 def test_a_page_of_several_sources_counts_once_in_each_value():

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
+from smartcrawl.index.elasticsearch.latest import RUNTIME_DATE
 from smartcrawl.index.facets import DATES, MOST_COUNTED, MOST_VALUES, Counted, finest_dates
 
 _MOST_LANGUAGES: Final = 200
 _EXACT: Final = 40_000  #: the most values that Elasticsearch counts nearly exactly
 _INTERVALS: Final = {4: ("year", "yyyy"), 7: ("month", "yyyy-MM"), 10: ("day", "yyyy-MM-dd")}
-#: The date of a hit; documents of a former version have no ``published``.
-_DATE: Final = """
-if (doc.containsKey('published') && !doc['published'].empty) {
-  emit(doc['published'].value.toInstant().toEpochMilli());
-} else if (!doc['lastChanged'].empty) {
-  emit(doc['lastChanged'].value.toInstant().toEpochMilli());
-}
-"""
-RUNTIME_DATE: Final = {"date": {"type": "date", "script": {"source": _DATE}}}
 _PAGES: Final = {"cardinality": {"field": "urlHash", "precision_threshold": _EXACT}}
 
 

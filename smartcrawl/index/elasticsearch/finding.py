@@ -21,6 +21,7 @@ from smartcrawl.index.elasticsearch.documents import (
     indexed_chunk_places,
 )
 from smartcrawl.index.elasticsearch.facets import count_elasticsearch_pages
+from smartcrawl.index.elasticsearch.latest import latest_pages_request
 from smartcrawl.index.embedded.vectors import index_vector_numbers
 from smartcrawl.index.facets import Counted
 from smartcrawl.index.filters import SearchFilters, search_query_filters
@@ -210,6 +211,8 @@ def search_filters(
         filters.append({"term": {"language": query.language}})
     if query.sites:
         filters.append({"bool": {"should": _at_sites(query.sites)}})
+    if query.pages is not None:
+        filters.append({"terms": {"key": list(query.pages)}})
     asked = search_query_filters(query)
     if asked.languages:
         filters.append(_any_of(map(_of_language, asked.languages)))
@@ -553,6 +556,14 @@ class ElasticsearchFinder:
         types = {word: _of_type(word) for word in NAMED}
         return count_elasticsearch_pages(self._ask, wanted, facets, types)
 
+    def latest(self, query: Query, few: float, most: int) -> list[tuple[Any, Any]]:
+        """Return addresses and keys of pages that have any of the words, the latest first."""
+        words = [_anywhere(term.text, self._wording) for term in query.terms]
+        filters = search_filters(query, self._wording, self._sources, self._readable)
+        hits = self._ask(**latest_pages_request(words, filters, few, most))["hits"]["hits"]
+        keys = [hit["_source"]["key"] for hit in hits]
+        return [(key.rpartition(":")[2], key) for key in keys]
+
     def texts(self, forms: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Return texts of the index that have some of these words, with their languages."""
         request = near_index_words_request(forms, self._wording, self._sources, self._readable)
@@ -573,7 +584,7 @@ class ElasticsearchFinder:
         """Return proposed and near pages by their keys; the answers have all of both."""
         hits = {one.content: one.hit for one in near} | dict(found.found)
         pages = {key: indexed_page_of_hit(hit, places) for key, hit in hits.items()}
-        self._pages = {key: hit["_source"] for key, hit in hits.items()}
+        self._pages |= {key: hit["_source"] for key, hit in hits.items()}
         self._far = {key: page.parts[MOST_PARTS:] for key, page in pages.items()}
         return {key: page._replace(parts=page.parts[:MOST_PARTS]) for key, page in pages.items()}
 

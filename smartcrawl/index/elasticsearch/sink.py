@@ -42,7 +42,7 @@ from smartcrawl.index.elasticsearch.opening import (
     connect_elasticsearch,
 )
 from smartcrawl.index.ranking import QueryMeaning
-from smartcrawl.index.searching import FoundHits, find_index_hits
+from smartcrawl.index.searching import PLAIN, AnswerForm, FoundHits, find_index_hits
 from smartcrawl.model.documents import EmbedderKey, IndexedPage
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.option_groups import ElasticsearchTarget
@@ -298,7 +298,7 @@ class ElasticsearchSink:
         language: str = "",
         meaning: QueryMeaning | None = None,
         readable: Readable = None,
-        facets: bool = False,
+        form: AnswerForm = PLAIN,
     ) -> FoundHits[ElasticsearchHit]:
         """Return the pages that answer ``query``, best first, and the query that they answer.
 
@@ -307,7 +307,7 @@ class ElasticsearchSink:
         words found. The first 32 words of a query count, fewer if the index has more than 40
         languages. A server that does not answer is not waited for. ``meaning`` finds the vector of
         a query, where meaning counts, too; its errors are raised. ``readable``: the sources of
-        which anything counts; None: all. ``facets``: they are counted, too.
+        which anything counts; None: all.
 
         Raises:
             SinkError: the server does not answer.
@@ -324,7 +324,7 @@ class ElasticsearchSink:
             language=language,
             meaning=meaning,
             readable=readable,
-            facets=facets,
+            form=form,
         )
 
     def _search(self, **asked: Any) -> Any:

@@ -9,7 +9,7 @@ from smartcrawl.index.embedded import postgres, sqlite
 from smartcrawl.index.embedded.finding import IndexTables
 from smartcrawl.index.embedded.state import index_state
 from smartcrawl.index.ranking import QueryMeaning
-from smartcrawl.index.searching import Answer, find_index_hits
+from smartcrawl.index.searching import PLAIN, Answer, AnswerForm, find_index_hits
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.visibility import Readable
@@ -33,12 +33,12 @@ def search_embedded_index(
     language: str = "",
     meaning: QueryMeaning | None = None,
     readable: Readable = None,
-    facets: bool = False,
+    form: AnswerForm = PLAIN,
 ) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all.
 
     ``meaning`` finds the vector of a query, where meaning counts, too. ``readable``: the sources
-    of which anything counts; None: all. ``facets``: they are counted, too.
+    of which anything counts; None: all.
     """
     state = index_state(connection)
     is_sqlite = connection.dialect == "sqlite"
@@ -53,6 +53,6 @@ def search_embedded_index(
         language=language,
         meaning=meaning,
         readable=readable,
-        facets=facets,
+        form=form,
     )
     return Answer(found.hits, found.meant, facets=found.facets)

@@ -32,6 +32,7 @@ from smartcrawl.index.embedded.counting import (
     window_of_chunks,
 )
 from smartcrawl.index.embedded.facets import count_embedded_pages
+from smartcrawl.index.embedded.latest import latest_embedded_pages
 from smartcrawl.index.embedded.state import IndexState
 from smartcrawl.index.embedded.vectors import index_halfvec_text
 from smartcrawl.index.facets import Counted
@@ -177,6 +178,9 @@ def search_conditions(
     if query.language:
         conditions.append("c.language = :content_language")
         values["content_language"] = query.language
+    if query.pages is not None:
+        conditions.append("c.no IN carray(:only_contents)")
+        values["only_contents"] = Many(sorted(query.pages))
     filters = search_query_filters(query)
     for negation, codes in (("", filters.languages), ("NOT", filters.excluded_languages)):
         if codes:
@@ -605,6 +609,18 @@ class IndexTables:
             self._connection, facets, words | values | more | self._values,
             match=self._language.match("any_word"), within=self._within, conditions=conditions,
             of_records=of_records,
+        )  # fmt: skip
+
+    def latest(self, query: Query, few: float, most: int) -> list[tuple[Any, Any]]:
+        """Return addresses and contents of pages that have any of the words, the latest first."""
+        conditions, values = self._all_conditions(query)
+        of_records, more = record_conditions(query, self._connection.dialect)
+        names = [f"word_{fts5_value_letters(n)}" for n in range(len(query.terms))]
+        words = [self._value(term.text) for term in query.terms]
+        return latest_embedded_pages(
+            self._connection, [self._language.match(name) for name in names],
+            dict(zip(names, words, strict=True)) | values | more | self._values,
+            few=few, most=most, within=self._within, conditions=conditions, of_records=of_records,
         )  # fmt: skip
 
     def counted(self, terms: Sequence[Term]) -> list[int]:

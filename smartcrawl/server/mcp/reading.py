@@ -12,7 +12,7 @@ from smartcrawl.extract.repeated import document_without
 from smartcrawl.index.facets import facets_as_data
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode
 from smartcrawl.index.search import search_index
-from smartcrawl.index.searching import MOST_PROPOSED, Hit, HitChunk, is_lost_hit
+from smartcrawl.index.searching import MOST_PROPOSED, PLAIN, AnswerForm, Hit, HitChunk, is_lost_hit
 from smartcrawl.model.exceptions import SearchQueryError, SmartcrawlError, UnknownNameError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
@@ -140,7 +140,7 @@ class McpQuestion:
     mode: SearchMode = SearchMode.BEST
     limit: int = 10
     offset: int = 0
-    facets: bool = False
+    form: AnswerForm = PLAIN
 
 
 def mcp_search(
@@ -177,7 +177,7 @@ def mcp_search(
             language=question.language,
             vectors=vectors,
             reader=reader,
-            facets=question.facets,
+            form=question.form,
         )
     except (UnknownNameError, SearchQueryError) as error:
         raise McpRefusalError(str(error)) from error

@@ -21,7 +21,7 @@ from pydantic import ConfigDict, Field
 
 from smartcrawl import __version__
 from smartcrawl.index.query_vectors import SearchMode, answer_with_question_vectors
-from smartcrawl.index.searching import MOST_PROPOSED
+from smartcrawl.index.searching import MOST_PROPOSED, AnswerForm
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.processes import exit_status_signal
@@ -169,6 +169,10 @@ _Limit = Annotated[int, Field(ge=1, le=MOST_HITS, description="Pages of an answe
 _Offset = Annotated[
     int, Field(ge=0, le=MOST_PROPOSED, description="The next_offset of an answer; 0: the best")
 ]
+_Sort = Annotated[
+    Literal["relevance", "date"],
+    Field(description="The best pages first, or the latest; by date words alone count"),
+]
 _Facets = Annotated[
     bool,
     Field(description="Count all pages found, by source, language, type and date"),
@@ -249,6 +253,7 @@ def _search_of(stores: Stores, options: Options, reader_of: _Readers) -> Callabl
         mode: _Mode | None = None,
         limit: _Limit = 10,
         offset: _Offset = 0,
+        sort: _Sort = "relevance",
         facets: _Facets = False,
     ) -> McpHits:
         question = McpQuestion(
@@ -258,7 +263,7 @@ def _search_of(stores: Stores, options: Options, reader_of: _Readers) -> Callabl
             SearchMode(mode or SearchMode.BEST),
             limit,
             offset,
-            facets=facets,
+            AnswerForm(facets=facets, by_date=sort == "date"),
         )
         reader = reader_of(context)
         with _errors_for_client():

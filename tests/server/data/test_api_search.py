@@ -94,6 +94,10 @@ def test_the_search_finds_what_the_command_finds(searched: Library, crawl: Crawl
     assert crawl.search("lantern type:html", "--facets", "--limit", "1") == {
         name: counted[name] for name in ("hits", "facets")
     }
+    latest = read(q="lantern", sort="date")["hits"]
+    assert [hit["date"] for hit in latest] == sorted((hit["date"] for hit in latest), reverse=True)
+    assert crawl.search("lantern", "--sort", "date") == latest
+    assert {hit["url"] for hit in latest} == {hit["url"] for hit in plain["hits"]}
     assert read(q="lantern type:pdf", facets="true")["facets"]["total"] == 0
     assert read(q="nowhere-at-all")["hits"] == []
     for odd in ("?!", '"', "-", "site:", "x" * 4_096):
@@ -113,6 +117,8 @@ WRONG = {
     "switch": ({"q": "a", "nestImages": "yes"}, "nestImages"),
     "mode": ({"q": "a", "mode": "both"}, "mode"),
     "facets": ({"q": "a", "facets": "yes"}, "facets"),
+    "sort": ({"q": "a", "sort": "newest"}, "sort"),
+    "sort by date and meaning": ({"q": "a", "sort": "date", "mode": "hybrid"}, "sort"),
     "type": ({"q": "a type:word"}, "q"),
     "date": ({"q": "a before:now"}, "q"),
     "language": ({"q": "-language:x"}, "q"),

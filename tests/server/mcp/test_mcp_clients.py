@@ -146,6 +146,8 @@ def test_a_search_names_sources_and_goes_on(session: Session):
     assert first["facets"] is None
     counted = session.call("search", query="papyrus language:en", limit=1, facets=True)["facets"]
     assert (counted["total"], counted["complete"]) == (12, True)
+    latest = session.call("search", query="papyrus", limit=12, sort="date")["results"]
+    assert len(latest) == 12
     assert counted["type"] == [{"value": "html", "count": 12}]
 
 
@@ -261,6 +263,7 @@ def test_orders_in_a_page_stay_data_and_control_nothing(session: Session):
         ("search", {"query": "fuse", "limit": 0}, "greater than or equal to 1"),
         ("search", {"query": "fuse", "limit": "many"}, "valid integer"),
         ("search", {"query": "fuse", "offset": -1}, "greater than or equal to 0"),
+        ("search", {"query": "fuse", "sort": "date", "mode": "vector"}, "counts words alone"),
         ("search", {"query": "fuse type:word"}, "is not a type of page: write one of html, text"),
         ("search", {"query": "fuse", "source": "docs"}, "source\n  Extra inputs are not"),
         ("search", {"query": "fuse", "sources": "docs"}, "valid list"),
