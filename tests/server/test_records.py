@@ -55,7 +55,13 @@ def test_a_record_is_told_in_one_sentence_with_its_events(desk: Desk, tmp_path: 
     )
     assert [event["event"] for event in told["history"]] == ["discovered"]
     assert told["record"]["url"] == GUIDE
-    assert told["linksIn"] is None
+    assert (told["linksIn"], told["text"]) == (None, None)
+
+
+def test_the_text_of_a_record_is_that_of_its_index(desk: Desk, tmp_path: Path):
+    told = read(tmp_path, f"records/{desk.number(GUIDE)}", params={"text": "true"})
+
+    assert "a lantern at" in told["text"]
 
 
 def test_a_lost_page_says_that_its_copy_stays_and_what_would_remove_it(desk: Desk, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,11 +15,14 @@ from smartcrawl.commands.running import run_command
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.database.sqlite import SqliteConnection
+from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.model import Outcome
 from smartcrawl.server.explained.answers import AllRemovals, OrderedRemoval
 from smartcrawl.server.explained.orders import BegunOrder, RemovalOrders
 from smartcrawl.server.jobs.runner import CrawlProgram, Exited, LocalCrawls, Runner
 from smartcrawl.server.keys import Scope, make_api_key
+from smartcrawl.sources.private_files import private_file
 from tests.registry.build import LATER, NOW, Desk
 from tests.registry.build import closing as choices
 from tests.server.api_client import application, ask, error_of
@@ -28,24 +32,39 @@ PAGES = [f"{BASE}{number}" for number in range(30)]
 LOST, KEPT = PAGES[:20], PAGES[20:]
 
 
+@cache
+def broken() -> tuple[bytes, OpenRun]:
+    """The registry after the broken deployment, and its last run; made once."""
+    desk = Desk()
+    desk.closing = choices(lost_threshold=1)
+    desk.open(now=NOW)
+    desk.write(*(desk.visit(url, f"a lantern at {url}") for url in PAGES), now=NOW)
+    desk.seal(now=NOW)
+    run = desk.open(now=LATER)
+    desk.write(
+        *(desk.visit(url, outcome=Outcome.NOT_FOUND, status=404) for url in LOST),
+        *(desk.visit(url, outcome=Outcome.NOT_MODIFIED, status=304) for url in KEPT),
+        reached={desk.number(url): 0 for url in PAGES},
+        now=LATER,
+    )
+    desk.seal(now=LATER)
+    assert isinstance(desk.connection, SqliteConnection)
+    registry = desk.connection.serialize("main")
+    desk.close()
+    return registry, run
+
+
 class Site:
     """A source whose deployment broke: 20 of 30 pages answer 404, and the guard withholds them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        registry, run = broken()
+        private_file(folder / "registry.db")
+        (folder / "registry.db").write_bytes(registry)
         self.desk = Desk(folder / "registry.db")
         self.desk.closing = choices(lost_threshold=1)
-        self.desk.open(now=NOW)
-        self.desk.write(*(self.desk.visit(url, f"a lantern at {url}") for url in PAGES), now=NOW)
-        self.desk.seal(now=NOW)
-        self.desk.open(now=LATER)
-        self.desk.write(
-            *(self.desk.visit(url, outcome=Outcome.NOT_FOUND, status=404) for url in LOST),
-            *(self.desk.visit(url, outcome=Outcome.NOT_MODIFIED, status=304) for url in KEPT),
-            reached={self.desk.number(url): 0 for url in PAGES},
-            now=LATER,
-        )
-        self.desk.seal(now=LATER)
+        self.desk.run = run
         self.app: ASGIApp = application(folder, clock=lambda: float(LATER))
         self.database = registry_database(folder / "registry.db")
 

@@ -70,7 +70,7 @@ FORMS: dict[str, str] = {
     "to": "2030-01-01", "status": "created", "follow": "false", "format": "json",
     "scope": "files", "dry_run": "true", "retry_batches": "1", "source_type": "file_sources",
     "source_id": "quillwort",
-    "links_in": "true", "list": "lost",
+    "links_in": "true", "list": "lost", "text": "true",
 }  # fmt: skip
 #: Parameters whose values come from an answer, which the caller of the private source never got.
 GIVEN = frozenset({"cursor"})

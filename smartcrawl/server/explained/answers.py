@@ -10,6 +10,8 @@ from smartcrawl.server.answers import Answer, Time
 
 #: Pages whose links are read to find those that lead to a record.
 MOST_LINKS_READ: Final = 200_000
+#: Characters of a text that is shown.
+MOST_TEXT: Final = 100_000
 
 
 class LinksIn(Answer):
@@ -41,6 +43,10 @@ class RecordStory(Answer):
     removal: list[dict[str, Any]] = Field(description="What would remove it, and when")
     linksIn: LinksIn | None = Field(  # noqa: N815  # as the keys of why
         description="Null unless `links_in=true`"
+    )
+    text: str | None = Field(
+        description="Its text as it is indexed, in Markdown, of at most"
+        f" {MOST_TEXT:,} characters; null unless `text=true`, and where nothing is stored"
     )
 
 

@@ -14,6 +14,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
+from smartcrawl.extract.repeated import document_without
 from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.file_urls import url_item_kind
@@ -28,6 +29,7 @@ from smartcrawl.model.urls import (
 )
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
+from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.registry.removal.purge import (
     KnownRecord,
     known_record_row,
@@ -35,6 +37,7 @@ from smartcrawl.registry.removal.purge import (
     known_request_url,
 )
 from smartcrawl.registry.visibility import stored_visibilities
+from smartcrawl.reports.export import page_as_markdown
 from smartcrawl.reports.sentence import story_sentence
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.why import (
@@ -47,7 +50,12 @@ from smartcrawl.reports.why import (
 from smartcrawl.rules.visibility import Reader
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import ApiError, api_invalid_input, api_not_found
-from smartcrawl.server.explained.answers import MOST_LINKS_READ, AddressStory, RecordStory
+from smartcrawl.server.explained.answers import (
+    MOST_LINKS_READ,
+    MOST_TEXT,
+    AddressStory,
+    RecordStory,
+)
 from smartcrawl.server.queries import (
     NUMBER_PATTERN,
     Query,
@@ -59,6 +67,10 @@ from smartcrawl.server.queries import (
 
 logger = logging.getLogger(__name__)
 
+_TEXT: Final = """
+SELECT c.title, r.url, c.marked, c.document FROM record r JOIN content c ON c.no = r.content
+ WHERE r.no = ?
+"""
 _NO_SOURCES: Final = (
     "sources.toml cannot be read: the log of this server says why; correct it there"
 )
@@ -71,6 +83,10 @@ class RecordQuery(Query):
         default="false",
         description="Whether to look for the pages that lead to it, which reads the links of its"
         " source",
+    )
+
+    text: Literal["true", "false"] = Field(
+        default="false", description="Whether to give its text as it is indexed"
     )
 
 
@@ -116,8 +132,13 @@ class RecordStories:
         """Whether the caller may read a source."""
         return self._reader.may_read(name, self._stored.get(name))
 
-    def of_number(self, number: int, *, links_in: bool) -> dict[str, Any] | None:
-        """Return the story of a record; None: the caller may read none of this number."""
+    def of_number(
+        self, number: int, *, links_in: bool = False, text: bool = False
+    ) -> dict[str, Any] | None:
+        """Return the story of a record; None: the caller may read none of this number.
+
+        ``links_in``, ``text``: whether it has the pages that lead to it, and its text.
+        """
         found = known_record_row(self._connection, number)
         if found is None or not self.may_read(found[0].source):
             return None
@@ -125,6 +146,8 @@ class RecordStories:
         told = self._told(page, key)
         if links_in:
             told["linksIn"] = self._links_in(page, key)
+        if text:
+            told["text"] = self._text(number)
         return told
 
     def of_address(self, url: str) -> dict[str, Any]:
@@ -161,7 +184,15 @@ class RecordStories:
     def _told(self, page: KnownRecord, key: bytes) -> dict[str, Any]:
         story = self._stories.story(page, key, links_in=False)
         sentence = story_sentence(story, self._now)
-        return {"no": page.no, "sentence": sentence} | story | {"linksIn": None}
+        return {"no": page.no, "sentence": sentence} | story | {"linksIn": None, "text": None}
+
+    def _text(self, number: int) -> str | None:
+        row: Any = self._connection.execute(_TEXT, (number,)).fetchone()
+        if row is None:
+            return None
+        title, url, marked, packed = row
+        document = document_without(unpack_stored_document(packed), marked)
+        return page_as_markdown(document, title=title, url=url)[:MOST_TEXT]
 
     def _near(self, url: str) -> list[dict[str, Any]]:
         near = reported_near_records(self._connection, url, self._trackers)
@@ -233,8 +264,15 @@ def add_routes(context: Context, router: APIRouter) -> None:
     ) -> Response:
         query = read_api_query(RecordQuery, request)
         number = number_of_path(record_id, "record_id")
-        links_in, reader = query.links_in == "true", context.reader(request)
-        work = partial(api_record, context=context, reader=reader, number=number, links_in=links_in)
+        reader = context.reader(request)
+        work = partial(
+            api_record,
+            context=context,
+            reader=reader,
+            number=number,
+            links_in=query.links_in == "true",
+            text=query.text == "true",
+        )
         found = await to_thread.run_sync(stores.read_moment, work)
         if found is None:
             raise api_not_found("Record not found", reason="no record has this number")
@@ -254,10 +292,17 @@ def add_routes(context: Context, router: APIRouter) -> None:
 
 
 def api_record(
-    connection: Connection, *, context: Context, reader: Reader, number: int, links_in: bool
+    connection: Connection,
+    *,
+    context: Context,
+    reader: Reader,
+    number: int,
+    links_in: bool = False,
+    text: bool = False,
 ) -> dict[str, Any] | None:
     """Return the story of a record under the keys of ``RecordStory``; None: there is none."""
-    return RecordStories(connection, context, reader).of_number(number, links_in=links_in)
+    stories = RecordStories(connection, context, reader)
+    return stories.of_number(number, links_in=links_in, text=text)
 
 
 def api_address(

@@ -12,7 +12,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import ApiError
 from smartcrawl.server.limits import Limits, RateClass, RequestCounts
-from smartcrawl.server.pages import begin, login, reference, search
+from smartcrawl.server.pages import (
+    begin,
+    login,
+    records,
+    reference,
+    removals,
+    runs,
+    search,
+    sources,
+)
 from smartcrawl.server.pages.layers import PageFaults, PageGuard, PageHeaders, send_page_error
 from smartcrawl.server.pages.pages import Pages
 from smartcrawl.server.pages.sessions import PageSessions
@@ -21,6 +30,10 @@ from smartcrawl.server.pages.sessions import PageSessions
 MODULES: Final[Sequence[Callable[[Pages], None]]] = (
     search.add_pages,
     begin.add_pages,
+    sources.add_pages,
+    runs.add_pages,
+    removals.add_pages,
+    records.add_pages,
     reference.add_pages,
     login.add_pages,
 )

@@ -1,0 +1,130 @@
+"""Records: why a page is stored or not, by its number or its address, and orders for it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from smartcrawl.model.redaction import visible_text
+from smartcrawl.reports.story_text import story_event_text, story_facts, story_link_text
+from smartcrawl.server.pages.pages import ApiReply, Pages, page_form
+
+_RECORDS: Final = "/api/v1/records"
+#: What was done by a form, in words, by the parameter with which its page comes back.
+_DONE: Final = {
+    "fetched": "It will be fetched anew: a run of what is due of its source follows.",
+    "pinned": "It is pinned: every run requests it, whether or not a link leads there.",
+}
+
+
+def add_pages(pages: Pages) -> None:
+    """Add the pages of records, and the targets of their forms."""
+
+    async def look_up(request: Request) -> Response:
+        typed = request.query_params.get("url", "").strip()
+        values: dict[str, Any] = {"typed": typed, "found": None, "error": ""}
+        status = 200
+        if typed:
+            reply = await pages.call(request, "GET", f"{_RECORDS}?{urlencode({'url': typed})}")
+            if reply.error is None:
+                values["found"] = reply.data
+                if len(reply.data["records"]) == 1:
+                    return pages.redirect(f"/records/{reply.data['records'][0]['no']}")
+            elif reply.error.field == "url":
+                status, values["error"] = reply.status, reply.error.reason or reply.error.message
+            else:
+                raise reply.error
+        title = f"{visible_text(typed)} – Record" if typed else "Look up a page"
+        return pages.show(request, "record_search.html", status=status, title=title, **values)
+
+    async def show(request: Request) -> Response:
+        given = request.query_params
+        chosen = {name: "true" for name in ("links_in", "text") if given.get(name) == "true"}
+        story = await _story(pages, request, **chosen)
+        return _shown(pages, request, story, done=_DONE.get(given.get("done", ""), ""))
+
+    async def fetch(request: Request) -> Response:
+        story = await _story(pages, request)
+        body = {"id": story["record"]["id"], "force": True}
+        path = "/api/ReindexItem"
+        return await _ordered(pages, request, story, path=path, body=body, done="fetched")
+
+    async def pin(request: Request) -> Response:
+        story = await _story(pages, request)
+        body = {"url": story["record"]["url"], "force": False}
+        path = "/api/AddUrlDocument"
+        return await _ordered(pages, request, story, path=path, body=body, done="pinned")
+
+    pages.add("/records", look_up, navigated="Look up")
+    pages.add("/records/{no}", show)
+    pages.add("/records/{no}/fetch", fetch, method="POST")
+    pages.add("/records/{no}/pin", pin, method="POST")
+
+
+async def _story(pages: Pages, request: Request, **query: str) -> dict[str, Any]:
+    """Return the story of the record of a path.
+
+    Raises:
+        ApiError: the visitor may read no record of this number.
+    """
+    path = f"{_RECORDS}/{request.path_params['no']}?{urlencode(query)}"
+    reply = await pages.call(request, "GET", path)
+    if reply.error is not None:
+        raise reply.error
+    return reply.data
+
+
+async def _ordered(
+    pages: Pages,
+    request: Request,
+    story: dict[str, Any],
+    *,
+    path: str,
+    body: dict[str, Any],
+    done: str,
+) -> Response:
+    """Give an order about a record, and return to its page."""
+    once = page_form(request).get("once", "")
+    reply: ApiReply = await pages.call(request, "POST", path, body, once=once)
+    if reply.error is None:
+        return pages.redirect(f"/records/{story['no']}?done={done}")
+    problem = reply.error.reason or reply.error.message
+    return _shown(pages, request, story, status=reply.status, problem=problem)
+
+
+def _shown(
+    pages: Pages,
+    request: Request,
+    story: dict[str, Any],
+    *,
+    status: int = 200,
+    done: str = "",
+    problem: str = "",
+) -> Response:
+    return pages.show(
+        request,
+        "record.html",
+        status=status,
+        title=f"{visible_text(story['record']['url'])} – Record",
+        story=story,
+        facts=_grouped(story),
+        events=[(event, story_event_text(event)) for event in reversed(story["history"])],
+        links=[(link["url"], story_link_text(link)) for link in story["linksOut"]["shown"]],
+        asked=request.query_params,
+        done=done,
+        problem=problem,
+    )
+
+
+def _grouped(story: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """Return the facts of a record by their labels, in their order."""
+    found: list[tuple[str, list[str]]] = []
+    for label, text in story_facts(story):
+        if label or not found:
+            found.append((label, [text]))
+        else:
+            found[-1][1].append(text)
+    return found

@@ -1,0 +1,110 @@
+"""Removals: those that wait, approvals with a typed number, undos, and who ordered them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from smartcrawl.server.pages.pages import Pages, is_page_fragment, page_form
+
+_REMOVALS: Final = "/api/v1/removals"
+_SHOWN: Final = 20  #: pages of each sample
+_STOP_POLLING: Final = 286  #: with this status htmx asks no more
+_ENDED: Final = "ended"
+
+
+def add_pages(pages: Pages) -> None:
+    """Add the pages of removals, and the targets of their forms."""
+
+    async def show(request: Request) -> Response:
+        return await _list(pages, request)
+
+    async def approve(request: Request) -> Response:
+        form = page_form(request)
+        run, typed = form.get("run", ""), form.get("max", "").strip()
+        if not typed.isascii() or not typed.isdecimal():
+            problem = "type the number of pages that may go, in digits"
+            return await _list(pages, request, status=400, run=run, typed=typed, problem=problem)
+        body = {"max": int(typed[:18])}
+        reply = await pages.call(
+            request, "POST", f"/api/v1/runs/{run}/approve", body, once=form.get("once", "")
+        )
+        if reply.error is None:
+            return pages.redirect(f"/removals/{reply.data['order_id']}")
+        problem = reply.error.reason or reply.error.message
+        return await _list(
+            pages, request, status=reply.status, run=run, typed=typed, problem=problem
+        )
+
+    async def undo(request: Request) -> Response:
+        form = page_form(request)
+        run, body = form.get("run", ""), {"pin": form.get("pin", "") == "yes"}
+        reply = await pages.call(
+            request, "POST", f"/api/v1/runs/{run}/undo", body, once=form.get("once", "")
+        )
+        if reply.error is None:
+            return pages.redirect(f"/removals/{reply.data['order_id']}")
+        problem = reply.error.reason or reply.error.message
+        return await _list(pages, request, status=reply.status, problem=problem)
+
+    async def order(request: Request) -> Response:
+        reply = await pages.call(request, "GET", f"{_REMOVALS}/{request.path_params['order']}")
+        if reply.error is not None:
+            raise reply.error
+        found = reply.data
+        values = {"order": found, "goes_on": found["status"] != _ENDED}
+        if is_page_fragment(request):
+            text = pages.text(request, "removal_order_state.html", **values)
+            return HTMLResponse(text, 200 if values["goes_on"] else _STOP_POLLING)
+        title = f"{found['action'].capitalize()} run {found['run']} of {found['source']}"
+        return pages.show(request, "removal_order.html", title=title, **values)
+
+    pages.add("/removals", show, navigated="Removals")
+    pages.add("/removals/approve", approve, method="POST")
+    pages.add("/removals/undo", undo, method="POST")
+    pages.add("/removals/{order}", order)
+
+
+async def _list(
+    pages: Pages,
+    request: Request,
+    *,
+    status: int = 200,
+    run: str = "",
+    typed: str = "",
+    problem: str = "",
+) -> Response:
+    """Show the removals; ``problem``: why an order was refused, ``typed``: its number.
+
+    Raises:
+        ApiError: there is no such source.
+    """
+    form = request.scope.get("smartcrawl.form") or {}
+    source = request.query_params.get("source", "") or form.get("source", "")
+    offset = request.query_params.get("offset", "")
+    query: dict[str, Any] = {"limit": _SHOWN}
+    query |= {"source": source} if source else {}
+    query |= {"offset": offset} if offset.isascii() and offset.isdecimal() else {}
+    reply = await pages.call(request, "GET", f"{_REMOVALS}?{urlencode(query)}")
+    if reply.error is not None:
+        raise reply.error
+    lists = [
+        {"source": one, "most": max(one[name]["count"] for name in _LISTS)}
+        for one in reply.data["sources"]
+    ]
+    return pages.show(
+        request,
+        "removals.html",
+        status=status,
+        title=f"Removals of {source}" if source else "Removals",
+        found=reply.data,
+        lists=lists,
+        chosen=source,
+        refused={"run": run, "typed": typed, "problem": problem},
+    )
+
+
+_LISTS: Final = ("waiting", "lost", "orphans")

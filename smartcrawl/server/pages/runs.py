@@ -1,0 +1,195 @@
+"""Runs: their list, and one run: live while it is open, then its closing table and its pages."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from smartcrawl.reports.text import run_state_text
+from smartcrawl.rules.model import RunState, Word
+from smartcrawl.rules.seal import only_not_due
+from smartcrawl.server.explained.runs import check_readable_run, run_data
+from smartcrawl.server.jobs.logs import job_log, open_job_log
+from smartcrawl.server.pages.pages import Pages, is_page_fragment
+from smartcrawl.server.queries import NUMBER_PATTERN, KeptAnswers
+
+_RUNS: Final = "/api/v1/runs"
+_SHOWN: Final = 20  #: runs of a page
+_PAGES: Final = 100  #: pages of a list
+_LISTS: Final = ("new", "modified", "lost", "removed")
+_TAIL: Final = 32_768  #: bytes of the end of a log
+_LINES: Final = 200  #: lines of it
+_LEVELS: Final = ("INFO", "WARNING", "ERROR")
+_STOP_POLLING: Final = 286  #: with this status htmx asks no more
+_LIVE_SECONDS: Final = 1.0  #: one fragment serves all who watch a run
+_WATCHED: Final = 100  #: runs whose fragments are kept
+_NUMBER: Final = re.compile(NUMBER_PATTERN.strip("^$"), re.ASCII)
+#: Counts of a run that are compared with those of the run before, in words.
+_COMPARED: Final = (
+    *((word.word, word.word) for word in Word),
+    ("removed", "removed"),
+    ("withheld", "withheld from removal"),
+    ("requests", "requests"),
+    ("notModified", "answered 304"),
+    ("bytesDownloaded", "bytes downloaded"),
+    ("bytesSaved", "bytes saved by 304"),
+)
+
+
+def run_result_word(run: dict[str, Any]) -> str:
+    """Return the result of a run (``smartcrawl runs``) in one word or two, as that command does.
+
+    >>> run_result_word({"finishedAt": None, "state": "open", "complete": False, "reasons": []})
+    'open'
+    """
+    if run["finishedAt"] is None:
+        return RunState.OPEN.word
+    if run["state"] in (RunState.INTERRUPTED.word, RunState.CANCELLED.word):
+        return run_state_text(RunState[run["state"].upper()], run["reasons"])
+    if only_not_due(run["reasons"]):
+        return "due"
+    return "complete" if run["complete"] else "incomplete"
+
+
+def run_log_tail(path: Path, level: str = "") -> list[str]:
+    """Return the last lines of a log; [] if it is not here. ``level``: only lines of it and above.
+
+    Lines without a level belong to the line before them.
+    """
+    log = open_job_log(path)
+    if log is None:
+        return []
+    with log:
+        size = os.fstat(log.fileno()).st_size
+        log.seek(max(0, size - _TAIL))
+        lines = log.read(_TAIL).decode("utf-8", "replace").splitlines()
+    if size > _TAIL:
+        del lines[:1]  # a part of one
+    wanted = _LEVELS[_LEVELS.index(level) :] if level in _LEVELS else ()
+    if not wanted:
+        return lines[-_LINES:]
+    found, shown = list[str](), False
+    for line in lines:
+        named = [one for one in ("DEBUG", *_LEVELS, "CRITICAL") if f" {one}: " in line]
+        shown = named[0] in (*wanted, "CRITICAL") if named else shown
+        if shown:
+            found.append(line)
+    return found[-_LINES:]
+
+
+class _Watching:
+    """The fragment of an open run, which is made once a second for all who watch it."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._kept: KeptAnswers[tuple[str, bool]] = KeptAnswers(
+            _LIVE_SECONDS, _WATCHED, pages.context.clock
+        )
+
+    async def answer(self, request: Request, run: int) -> Response:
+        """Answer with the fragment; the rights of the visitor are checked before.
+
+        Raises:
+            ApiError: he may read no run of this number.
+        """
+        context = self._pages.context
+        reader = context.reader(request)
+        await context.stores.read_little(lambda seen: check_readable_run(seen, run, reader))
+
+        def work() -> tuple[str, bool]:
+            found = context.stores.read_moment(lambda seen: run_data(seen, context, run, reader))
+            return self.text(found), found["isRunning"]
+
+        text, is_running = await self._kept.get(run, work)
+        return HTMLResponse(text, 200 if is_running else _STOP_POLLING)
+
+    def text(self, run: dict[str, Any]) -> str:
+        """Return the fragment; nothing of it is about one visitor."""
+        template = self._pages.environment.get_template("run_progress.html")
+        return template.render(run=run, progress=run["progress"], path=f"/runs/{run['run']}")
+
+
+def add_pages(pages: Pages) -> None:
+    """Add the pages of runs."""
+    watching = _Watching(pages)
+
+    async def show_all(request: Request) -> Response:
+        given = request.query_params
+        query = {"limit": str(_SHOWN)} | {
+            name: given[name] for name in ("source", "offset") if given.get(name)
+        }
+        reply = await pages.call(request, "GET", f"{_RUNS}?{urlencode(query)}")
+        if reply.error is not None:
+            raise reply.error
+        source = given.get("source", "")
+        return pages.show(
+            request,
+            "runs.html",
+            title=f"Runs of {source}" if source else "Runs",
+            runs=[(run, run_result_word(run)) for run in reply.data["runs"]],
+            pagination=reply.data["pagination"],
+            asked=given,
+            chosen=source,
+        )
+
+    async def show(request: Request) -> Response:
+        no = request.path_params["run"]
+        if is_page_fragment(request) and _NUMBER.fullmatch(no):
+            return await watching.answer(request, int(no))
+        reply = await pages.call(request, "GET", f"{_RUNS}/{no}")
+        if reply.error is not None:
+            raise reply.error
+        run, given = reply.data, request.query_params
+        which = given.get("list", "")
+        which = which if which in _LISTS else next((one for one in _LISTS if run[one]), "new")
+        query = {"list": which, "limit": str(_PAGES)}
+        query |= {"offset": given["offset"]} if given.get("offset") else {}
+        listed = await pages.call(request, "GET", f"{_RUNS}/{no}/pages?{urlencode(query)}")
+        if listed.error is not None:
+            raise listed.error
+        level = given.get("level", "")
+        return pages.show(
+            request,
+            "run.html",
+            title=f"Run {run['run']} of {run['source']}",
+            run=run,
+            result=run_result_word(run),
+            progress=run["progress"],
+            counts=_counts(run),
+            lists=[(one, run[one]) for one in _LISTS],
+            which=which,
+            listed=listed.data,
+            asked=given,
+            levels=_LEVELS,
+            level=level if level in _LEVELS else "",
+            log=await _log(pages, run["log"], level),
+        )
+
+    pages.add("/runs", show_all, navigated="Runs")
+    pages.add("/runs/{run}", show)
+
+
+async def _log(pages: Pages, id_: str | None, level: str) -> list[str]:
+    """Return the end of the log of a run that the visitor may read; ``id_``: of the registry."""
+    if id_ is None:
+        return []
+    folder = pages.context.options.data_dir / "logs"
+    return await to_thread.run_sync(run_log_tail, job_log(folder, id_), level)
+
+
+def _counts(run: dict[str, Any]) -> list[tuple[str, int, int | None]]:
+    """Return the counts of a run that are not 0, each with that of the run before."""
+    before = run["before"]
+    found = []
+    for key, label in _COMPARED:
+        former = None if before is None else before[key]
+        if run[key] or former:
+            found.append((label, run[key], former))
+    return found
