@@ -9,9 +9,10 @@ from starlette.types import ASGIApp
 
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.server.keys import Scope, revoke_api_key
+from smartcrawl.server.keys import Scope, make_api_key, revoke_api_key
 from smartcrawl.server.pages import markup, pages
 from tests.registry.build import begin_registry
+from tests.registry.spare import Spare
 from tests.server.api_client import application, ask, error_of
 from tests.server.pages.browsing import HOST, Visitor, form_of, made_key, parsed, words
 
@@ -427,3 +428,22 @@ def test_the_reference_shows_every_operation(app: ASGIApp):
     fields = words(page.get_element_by_id("create_job"))
     assert "config.max_depth" in fields
     assert "seed_urls required" in fields
+
+
+def test_sessions_in_postgresql_count_and_end(spare_registries: Spare, tmp_path: Path):
+    place = spare_registries.take()
+    connection = registry_database(place).open()
+    with transaction(connection):
+        key, made = make_api_key(connection, "of a test", Scope.READ, 0)
+    visitor = Visitor(application(tmp_path, run={"registry": place}, host="0.0.0.0"))
+
+    visitor.submit("/login", "/login", key=key)
+    assert visitor.get("/docs").status_code == 200
+    visitor.submit("/docs", "/logout")
+    assert visitor.get("/docs").status_code == 303
+    visitor.submit("/login", "/login", key=key)
+    with transaction(connection):
+        revoke_api_key(connection, made.id, 1)
+    assert visitor.get("/docs").status_code == 303
+    connection.close()
+    spare_registries.put_back(place)
