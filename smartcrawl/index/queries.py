@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from smartcrawl.index.analysis.asking import asked_words
 from smartcrawl.index.analysis.function_words import search_function_words
 from smartcrawl.index.analysis.stems import (
     Keys,
@@ -38,7 +39,6 @@ _ELIDED: Final = re.compile(
     r"(?:[ldjmtsnc]|(?:jus|lors|puis|quoi)?qu|un|(?:d|n|s|qu|b)?(?:a|e|u)ll|a?gl)['\u2019](?=\w\w)",
     re.IGNORECASE,
 )
-_HIRAGANA: Final = re.compile("[\u3041-\u309f]+")  #: mostly endings and particles of Japanese
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +235,8 @@ def _first(parts: Sequence[str]) -> tuple[str, ...]:
 def _terms(text: str, *, quoted: bool) -> list[Term]:
     """Return the terms of a part of a query: one, or pairs of letters of scripts without spaces.
 
-    Pairs of hiragana count only where there is nothing else.
-
     >>> [term.text for term in _terms("SQLite3の使い方", quoted=False)]
-    ['SQLite3', 'の使', '使い', 'い方']
+    ['SQLite3', '使い', '方']
     >>> [term.text for term in _terms("l'étranger", quoted=False)]
     ['étranger']
     """
@@ -246,7 +244,7 @@ def _terms(text: str, *, quoted: bool) -> list[Term]:
         keys = tuple(index_keys(text))
         return [Term(text, keys, quoted=True)] * bool(keys)
     text = _ELIDED.sub("", text, count=1) if _ELIDED.match(text) else text
-    words = list(words_at(text))
+    words = asked_words(text)
     if not any(is_unspaced(word.form) for word in words):
         keys = tuple(index_keys(text))
         return [Term(text, keys)] * bool(keys)
@@ -262,7 +260,7 @@ def _terms(text: str, *, quoted: bool) -> list[Term]:
             together = []
         if word is not None:
             found.append(Term(text[word.start : word.end], (word.form,)))
-    return [one for one in found if not _HIRAGANA.fullmatch(one.text)] or found
+    return found
 
 
 def _content(terms: Sequence[Term]) -> tuple[list[Term], int]:

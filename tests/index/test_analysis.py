@@ -178,7 +178,7 @@ def test_marks_are_around_the_words_of_the_text_as_it_is_written():
     )
     assert marked("an error code; the code", "error code") == "an [error code]; the code"
     assert marked("行と列を入れ替える", "行と", "列を", "入れ", language="ja") == (
-        "[行と列を入れ]替える"
+        "[行]と[列]を[入れ]替える"
     )
     assert marked("ｶﾞｽの元栓", "ガス", language="ja") == "[ｶﾞｽ]の元栓"
     assert marked("nothing", "else") == "nothing"

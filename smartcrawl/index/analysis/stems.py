@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import Stemmer
 
+from smartcrawl.index.analysis.endings import further_stem
 from smartcrawl.index.analysis.words import (
     LONGEST,
     folded,
@@ -26,7 +27,7 @@ from smartcrawl.index.analysis.words import (
 )
 
 #: Version of the keys; with it that of the stemmers. Another one has all words analyzed anew.
-ANALYSIS_VERSION: Final = f"1 {Stemmer.version()}"
+ANALYSIS_VERSION: Final = f"2 {Stemmer.version()}"
 
 _LATIN, _CYRILLIC, _GREEK, _ARMENIAN = "Latin", "Cyrillic", "Greek", "Armenian"
 _HEBREW, _ARABIC, _DEVANAGARI, _TAMIL = "Hebrew", "Arabic", "Devanagari", "Tamil"
@@ -72,6 +73,7 @@ _ACCENTED: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _UNSTEMMED: Final = "\u2e80"  #: the first letter of Han, kana and Hangul, which have no accents
 _END: Final = 4  #: letters at the end of a word of which two may lack their accents
+_PAIR: Final = 2  #: letters
 _CACHED: Final = 50_000  #: runs whose keys are remembered for each language
 _SHORT: Final = 40  #: characters of a run that is remembered, at most
 _MOST_FORMS: Final = 12  #: keys of one word of a query in one language
@@ -142,12 +144,19 @@ def asked_keys(text: str, language: str = "") -> tuple[Keys, ...]:
 
     >>> asked_keys("informacao", "pt"), asked_keys("Häuser am Fluss", "de")
     ((('informaca',), ('informacao',), ('inform',)), (('haus', 'am', 'fluss'),))
+
+    A pair of letters may stand elsewhere than in a text that is this pair alone.
+
+    >>> asked_keys("れ替", "ja")
+    (('れ替',), ('替',))
     """
     forms = [form for run in text_runs(text) for form in run_forms(run, language)]
     if not forms:
         return ()
     plain = [folded(form) for form in forms]
     found = [tuple(_key(form, language) for form in forms)]
+    if len(text) == _PAIR and forms[0] in text and is_unspaced(text):
+        found.insert(0, ("".join(form for letter in text for form in run_forms(letter)),))
     found.append(tuple(_key(form, language) for form in plain))
     if len(forms) == 1 and forms == plain and not is_unspaced(forms[0]):
         found += [(_key(form, language),) for form in _with_accents(forms[0], language)]
@@ -251,10 +260,12 @@ def _known(language: str) -> _Known:
 def _key(form: str, language: str) -> str:
     if form[0] >= _UNSTEMMED:
         return form
-    stemmer = _stemmer(language, _script(form))
+    by = _stemmed_by(language, _script(form))
+    stemmer = _stemmer(by)
     if stemmer is None:
         return folded(form)
-    return (folded(stemmer.stemWord(form)) or folded(form))[:LONGEST]
+    stem = further_stem(form, stemmer.stemWord, by)
+    return (folded(stem) or folded(form))[:LONGEST]
 
 
 def _script(form: str) -> str:
@@ -264,11 +275,16 @@ def _script(form: str) -> str:
 
 
 @cache
-def _stemmer(language: str, script: str) -> Any:
-    """Return the stemmer for words of a script in a text of a language; None: they have none."""
+def _stemmed_by(language: str, script: str) -> str:
+    """Return the language by which words of a script are stemmed in a text of a language."""
     is_own = script == _SCRIPTS.get(language, _LATIN) or (language, script) == ("sr", _CYRILLIC)
-    by = language if language and is_own else _USUAL.get(script, "")
-    return Stemmer.Stemmer(_STEMMERS[by], 0) if by in _STEMMERS else None
+    return language if language and is_own else _USUAL.get(script, "")
+
+
+@cache
+def _stemmer(language: str) -> Any:
+    """Return the stemmer of a language; None: it has none."""
+    return Stemmer.Stemmer(_STEMMERS[language], 0) if language in _STEMMERS else None
 
 
 def _with_accents(form: str, language: str) -> Iterator[str]:

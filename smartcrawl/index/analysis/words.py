@@ -3,6 +3,10 @@
 Scripts without spaces between words (Chinese, Japanese, Thai and others), and Korean, whose words
 carry particles, are taken in overlapping pairs of letters. Words of all others are what Unicode
 takes for letters, marks and digits that follow one another.
+
+A word of one letter would be in no pair that another sentence has, too. So a Chinese character
+between Japanese endings or particles counts alone (色 in 色を and の色), and a Korean syllable
+without its particle (셀 in 셀에서).
 """
 
 from __future__ import annotations
@@ -52,6 +56,16 @@ _LETTERS: Final = str.maketrans({
 })  # fmt: skip
 _TURKISH: Final = str.maketrans({"I": "ı", "İ": "i"})
 _OF_TURKIC: Final = frozenset({"tr", "az"})
+#: A Chinese character with nothing but hiragana before it, and a particle or nothing behind it.
+_ALONE: Final = re.compile(
+    r"(?:\A|(?<=[\u3041-\u309f]))[\u4e00-\u9fff](?=[をのにがはでともへや]|\Z)"
+)
+#: A Korean syllable with a particle, but for nouns of two syllables that end as if with one.
+_SYLLABLE: Final = re.compile(
+    r"(?![정주회편동논강합성예토호임유문제]의|[마가노고]을)"
+    r"([\uac00-\ud7a3])(?:[을를에의]|에서|으로|까지|부터|마다|에는|에도)"
+)
+_WITH_PARTICLE: Final = 3  #: letters of a syllable with its particle, at most
 
 
 class Word(NamedTuple):
@@ -81,7 +95,7 @@ def words_at(text: str, language: str = "") -> Iterator[Word]:
     """Yield the words of a text with their places; ``language`` decides on the case of an I.
 
     >>> [(word.start, word.end, word.form) for word in words_at("SQLiteの表 ｶﾞｽ")]
-    [(0, 6, 'sqlite'), (6, 8, 'の表'), (9, 12, 'ガス')]
+    [(0, 6, 'sqlite'), (7, 8, '表'), (9, 12, 'ガス')]
     """
     for at, run in runs_at(text):
         for start, end, form in run_words(run, language):
@@ -111,7 +125,12 @@ def run_words(run: str, language: str = "") -> list[Word]:
 def run_forms(run: str, language: str = "") -> list[str]:
     """Return the forms of the words of a run: those of ``run_words``, faster."""
     if not run.isascii() and _simple().fullmatch(run) and len(run) > 1:
-        return list(map(str.__add__, run, run[1:]))
+        if syllable := _syllable(run):
+            return [syllable]
+        forms = list(map(str.__add__, run, run[1:]))
+        for found in _ALONE.finditer(run):
+            forms[min(found.start(), len(forms) - 1)] = found[0]
+        return forms
     return [word.form for word in run_words(run, language)]
 
 
@@ -153,10 +172,22 @@ def _pairs(text: str, at: int) -> list[Word]:
     ]
     if len(letters) == 1:
         return letters
-    return [
+    joined = "".join(letter.form for letter in letters)
+    if len(joined) == len(letters) and _syllable(joined):
+        return letters[:1]
+    pairs = [
         Word(first.start, second.end, first.form + second.form)
         for first, second in pairwise(letters)
     ]
+    for found in _ALONE.finditer(joined) if len(joined) == len(letters) else ():
+        pairs[min(found.start(), len(pairs) - 1)] = letters[found.start()]
+    return pairs
+
+
+def _syllable(run: str) -> str:
+    """Return the syllable of a run that is one with a particle; empty: it is another run."""
+    found = _SYLLABLE.fullmatch(run) if len(run) <= _WITH_PARTICLE else None
+    return found[1] if found else ""
 
 
 def _letter(text: str) -> str:
