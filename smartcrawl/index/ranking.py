@@ -41,12 +41,12 @@ LETTERS: Final = 6  #: of a usual word, with the space behind it
 _NEAR: Final = 6  #: words between two words that count as near
 LEAD_LENGTH: Final = 80  #: words at the beginning of a page
 LEAD_PARTS: Final = 3  #: parts of a page in which these are
-_FEW: Final = 3  #: words of a short query
 _EXACT: Final = 0.03  #: weight of a word as it is written in the query, beside its other forms
 _EXACT_PARTS: Final = 10  #: parts of a page in which they are looked for
 _EXACT_PAGES: Final = 20  #: pages that are rated by them, where counts come out of an index
 _SHORTEST: Final = 3  #: letters of a stem by whose first one alone it is looked for
 _SUFFIXED: Final = frozenset({"", "en"})  #: languages whose stems differ from words at the end only
+_FEW: Final = 3  #: words of a short query
 _MOST: Final = 0.5  #: share of the words of a short query that a page must have more of
 _SOME: Final = 0.4  #: the same of a longer one
 
@@ -146,14 +146,13 @@ def rank_searched_pages(
     weights: Sequence[float],
     pages: Sequence[ProposedPage],
     *,
-    any_word: bool = False,
     first: int = POOL,
 ) -> list[Ranked]:
     """Return the pages that answer a query, best first.
 
-    Where some page has all words, those with few of them come behind all others, unless
-    ``any_word``: no further word hides what fewer words find. ``pages`` are in the order in which
-    they are proposed. The ``first`` ones stay before the others, so that further proposals only add
+    No further word hides what fewer words find, nor puts it behind all that have more of them; only
+    pages with none are left out, unless all are such. ``pages`` are in the order in which they are
+    proposed. The ``first`` ones stay before the others, so that further proposals only add
     pages at the end.
     With a word like C++, of which indexes propose the pages that have a C, all are sorted together.
     """
@@ -161,9 +160,8 @@ def rank_searched_pages(
     pool = len(pages) if any(term.signed for term in terms) else first
     best = [finder.rated(page) for page in pages[:pool]]
     others = [finder.rated(page) for page in pages[pool:]]
-    if any_word:
-        return _sorted_best(best, terms, []) + _sorted_best(others, terms, [])
-    return _sorted_best(best, terms, best) + _sorted_best(others, terms, best + others)
+    some = [one for one in _sorted_best(best) + _sorted_best(others) if one.found]
+    return some or _sorted_best(best) + _sorted_best(others)
 
 
 def first_with_exactness(
@@ -182,7 +180,7 @@ def first_with_exactness(
     best, others = ranked[: min(first, _EXACT_PAGES)], ranked[min(first, _EXACT_PAGES) :]
     exact = _Exactness(terms, weights)
     rated = [one._replace(score=one.score + exact.of_shown(one)) for one in texts(best)]
-    found = _sorted_best(rated, terms, ranked)
+    found = _sorted_best(rated)
     least = found[-1].score if found else math.inf
     return found + [one._replace(score=min(one.score, least)) for one in others]
 
@@ -199,27 +197,12 @@ def rate_far_parts(
     return one._replace(part=rated.part, others=rated.others)
 
 
-def _sorted_best(
-    some: Sequence[Ranked], terms: Sequence[Term], rated: Sequence[Ranked]
-) -> list[Ranked]:
-    """Return some pages, best first; those that have too few of the words come last.
-
-    ``rated``: the pages among which one may have all words.
-    """
-    found = sorted(
-        some, key=lambda one: (-one.score, len(one.page.url), one.page.url, one.page.key)
-    )
-    if any(one.found == len(terms) for one in rated):
-        most = few_search_terms(len(terms))
-        enough = [one for one in found if one.found > most]
-        least = min((one.score for one in enough), default=math.inf)
-        few = [one for one in found if 0 < one.found <= most]
-        found = [*enough, *(one._replace(score=min(one.score, least)) for one in few)]
-    return found
+def _sorted_best(some: Iterable[Ranked]) -> list[Ranked]:
+    return sorted(some, key=lambda one: (-one.score, len(one.page.url), one.page.url, one.page.key))
 
 
 def few_search_terms(many: int) -> float:
-    """Return how many of a query's words are few of them, at most."""
+    """Return how many words are few of a query's, for an order that no score decides."""
     return many * (_MOST if many <= _FEW else _SOME)
 
 

@@ -531,13 +531,12 @@ def _best(
     pages = index.pages(query, found, near, places)
     by_words = [pages[key] for key in found.found if key in pages]
     rank = partial(rank_searched_pages, terms, weights, by_words, first=found.first)
-    ranked = rank(any_word=fused)
-    ranked = index.with_best_parts(ranked, (terms, weights))
+    ranked = index.with_best_parts(rank(), (terms, weights))
     if near:
         lacking = joined_with.lacking([one.page.key for one in ranked]) if joined_with else {}
         ranked = joined_index_rankings(
             ranked, pages, near, fused=fused, is_question=query.is_question, lacking=lacking,
-            text=rank(any_word=False) if lacking else (),
+            text=rank() if lacking else (),
         )  # fmt: skip
     once: _Found = {}
     for one in ranked:
