@@ -1,8 +1,8 @@
 """Markup made of values: times, crawled texts, highlights and links. All else are templates.
 
 Crawled text is hostile. It gets into a page by these functions, or escaped by the templates: never
-as markup of its own, never as an address but one of http or https, and never with characters that
-turn or hide the text around it.
+as markup of its own, never as an address but one of http or https, never with characters that turn
+or hide the text around it, and always where htmx looks for no attributes (``hx-disable``).
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ def crawled_text(text: object) -> Markup:
     """Return a text of somewhere else on one line, in its own direction.
 
     >>> crawled_text("<b>a\\u202eb")
-    Markup('<bdi dir="auto">&lt;b&gt;a\\\\u202eb</bdi>')
+    Markup('<bdi dir="auto" hx-disable>&lt;b&gt;a\\\\u202eb</bdi>')
     """
-    return Markup('<bdi dir="auto">{}</bdi>').format(_seen(str(text)))
+    return Markup('<bdi dir="auto" hx-disable>{}</bdi>').format(_seen(str(text)))
 
 
 def crawled_lines(text: str) -> Markup:
     """Return a text of several lines, with its lines.
 
     >>> crawled_lines("a\\nb")
-    Markup('<bdi dir="auto" class="lines">a\\nb</bdi>')
+    Markup('<bdi dir="auto" hx-disable class="lines">a\\nb</bdi>')
     """
     lines = "\n".join(visible_text(line) for line in text.splitlines())
-    return Markup('<bdi dir="auto" class="lines">{}</bdi>').format(lines)
+    return Markup('<bdi dir="auto" hx-disable class="lines">{}</bdi>').format(lines)
 
 
 def highlighted_text(text: str) -> Markup:
     """Return a text with the words found, which ``FOUND_MARKS`` surround.
 
     >>> highlighted_text("one \\x02<two>\\x03 three")
-    Markup('<bdi dir="auto">one <mark>&lt;two&gt;</mark> three</bdi>')
+    Markup('<bdi dir="auto" hx-disable>one <mark>&lt;two&gt;</mark> three</bdi>')
     """
     parts = _FOUND.split(text)
     shown = [
@@ -60,7 +60,7 @@ def highlighted_text(text: str) -> Markup:
         else escape(_seen(part, trimmed=False))
         for number, part in enumerate(parts)
     ]
-    return Markup('<bdi dir="auto">{}</bdi>').format(Markup("").join(shown))
+    return Markup('<bdi dir="auto" hx-disable>{}</bdi>').format(Markup("").join(shown))
 
 
 def _seen(text: str, *, trimmed: bool = True) -> str:
@@ -73,7 +73,7 @@ def outside_link(url: str, label: object = None) -> Markup:
     """Return a link to an address of somewhere else; only http and https are linked.
 
     >>> outside_link("javascript:alert(1)")
-    Markup('<bdi dir="auto">javascript:alert(1)</bdi>')
+    Markup('<bdi dir="auto" hx-disable>javascript:alert(1)</bdi>')
     >>> outside_link("https://a.example/", Markup("A"))
     Markup('<a href="https://a.example/" rel="noreferrer noopener nofollow">A</a>')
     """

@@ -22,7 +22,7 @@ from smartcrawl.index.query_vectors import (
     answer_with_question_vectors,
 )
 from smartcrawl.index.search import search_index
-from smartcrawl.index.searching import MOST_PROPOSED, Answer, Hit
+from smartcrawl.index.searching import MOST_PROPOSED, Answer, AnswerForm, Hit
 from smartcrawl.model.exceptions import SearchQueryError, UnknownNameError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.visibility import readable_source_names
@@ -38,6 +38,7 @@ _MOST_SOURCES: Final = 20  #: that are listed before a search
 _MOST_VALUES: Final = 10  #: of a facet
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")
 _WORD: Final = re.compile(r"[A-Za-z0-9_./+-]{1,100}")  #: a language or a type, as a filter has it
+BY_DATE: Final = "date"
 _DESCRIPTION: Final = "application/opensearchdescription+xml"
 _DATE: Final = re.compile(r"[1-9]\d{3}(-\d\d(-\d\d)?)?", re.ASCII)
 
@@ -51,6 +52,7 @@ class Asked:
     language: str = ""
     type: str = ""
     date: str = ""  #: a year, a month or a day
+    sort: str = ""  #: ``date``: the latest pages come first; "": the best ones
     offset: int = 0
 
     @classmethod
@@ -63,6 +65,7 @@ class Asked:
             language=_whole(_WORD, given.get("language", "")),
             type=_whole(_WORD, given.get("type", "")),
             date=_known_date(given.get("date", "")),
+            sort=BY_DATE if given.get("sort") == BY_DATE else "",
             offset=min(int(offset), MOST_PROPOSED) if re.fullmatch("[0-9]{1,9}", offset) else 0,
         )
 
@@ -80,7 +83,7 @@ class Asked:
     @property
     def parameters(self) -> dict[str, str]:
         """Words and filters as parameters of the page."""
-        return {"q": self.q} | self.filters
+        return {"q": self.q} | self.filters | {"sort": self.sort}
 
     def query(self) -> str:
         """Return it as a query of an index; filters come first, where no open quote takes them."""
@@ -202,11 +205,19 @@ class _Search:
         options = replace(self._options, rerank=None) if is_typing else self._options
 
         def search(connection: Connection, vectors: QuestionVectors) -> Found:
-            within: dict[str, Any] = {"mode": mode, "vectors": vectors, "reader": reader}
-
             def searched(asked: Asked, limit: int, *, facets: bool) -> Answer:
-                within.update(offset=asked.offset, limit=limit, facets=facets)
-                return search_index(connection, asked.query(), options, marks=FOUND_MARKS, **within)
+                return search_index(
+                    connection,
+                    asked.query(),
+                    options,
+                    limit=limit,
+                    offset=asked.offset,
+                    marks=FOUND_MARKS,
+                    mode=mode,
+                    vectors=vectors,
+                    reader=reader,
+                    form=AnswerForm(facets, by_date=bool(asked.sort), prefix=is_typing),
+                )
 
             return _found_hits(connection, asked, searched)
 

@@ -387,10 +387,10 @@ def test_a_registry_that_is_away_is_said_in_words(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("\x02a\x03 < b", '<bdi dir="auto"><mark>a</mark> &lt; b</bdi>'),
-        ("a \x02<script>\x03", '<bdi dir="auto">a <mark>&lt;script&gt;</mark></bdi>'),
-        ("\x03a\x02", '<bdi dir="auto">\\x03a\\x02</bdi>'),
-        ("a\u202eb\n c", '<bdi dir="auto">a\\u202eb c</bdi>'),
+        ("\x02a\x03 < b", '<bdi dir="auto" hx-disable><mark>a</mark> &lt; b</bdi>'),
+        ("a \x02<script>\x03", '<bdi dir="auto" hx-disable>a <mark>&lt;script&gt;</mark></bdi>'),
+        ("\x03a\x02", '<bdi dir="auto" hx-disable>\\x03a\\x02</bdi>'),
+        ("a\u202eb\n c", '<bdi dir="auto" hx-disable>a\\u202eb c</bdi>'),
     ],
 )
 def test_highlights_are_built_over_escaped_parts(text: str, shown: str):
@@ -409,7 +409,7 @@ def test_only_addresses_of_the_web_are_linked(url: str):
 def test_quotes_in_an_address_stay_in_it():
     assert markup.outside_link('https://a.example/"onclick=x', "<b>") == (
         '<a href="https://a.example/&#34;onclick=x" rel="noreferrer noopener nofollow">'
-        '<bdi dir="auto">&lt;b&gt;</bdi></a>'
+        '<bdi dir="auto" hx-disable>&lt;b&gt;</bdi></a>'
     )
 
 

@@ -170,8 +170,8 @@ def test_what_was_meant_is_said(visitor: Visitor):
     page = visitor.page("/?q=lantren")
 
     assert "Shown are pages for lantern." in words(page)
-    (exact,) = page.xpath("//main//p[@role='status']/a/@href")
-    assert exact == "/?q=%22lantren%22"
+    exact = page.xpath("//main//p[@role='status']/a/@href")
+    assert exact[-1] == "/?q=%22lantren%22"
     filtered = visitor.page("/?q=lantren&source=docs&language=en")
     assert "Shown are pages for lantern." in words(filtered)
     nothing = visitor.page("/?q=zzzxq")
@@ -341,7 +341,7 @@ def facets_of(page) -> dict[str, list[str]]:
 
 def test_facets_narrow_an_answer_down_and_widen_it_again(visitor: Visitor):
     page = visitor.page("/?q=lantern+quay")
-    assert words(page.xpath("//main//p[@role='status']")[0]) == "15 pages"
+    assert words(page.xpath("//main//p[@role='status']")[0]).startswith("15 pages ·")
     assert facets_of(page) == {"Language": ["de 12", "en 3"], "Type": ["html 14", "pdf 1"]}
 
     (link,) = page.xpath("//aside//a[.//bdi='en']")
@@ -361,5 +361,18 @@ def test_more_pages_than_are_counted_are_shown_as_such(
     monkeypatch.setattr(facets, "MOST_COUNTED", 12)
 
     page = visitor.page("/?q=lantern+quay")
-    assert words(page.xpath("//main//p[@role='status']")[0]) == "12+ pages"
+    assert words(page.xpath("//main//p[@role='status']")[0]).startswith("12+ pages ·")
     assert facets_of(page)["Language"][0] == "de 12+"
+
+
+def test_the_latest_pages_come_first_where_that_is_wanted(visitor: Visitor):
+    page = visitor.page("/?q=lantern")
+    (link,) = page.xpath("//main//p[@role='status']/a")
+    assert (words(link), link.get("href")) == ("latest first", "/?q=lantern&sort=date")
+
+    latest = visitor.page("/?q=lantern&sort=date&type=html")
+    assert len(titles(latest)) == 2
+    assert dict(form_of(latest, "/").fields) == {"q": "lantern", "type": "html", "sort": "date"}
+    (link,) = latest.xpath("//main//p[@role='status']/a")
+    assert link.get("href") == "/?q=lantern&type=html"
+    assert Asked.of({"sort": "x"}).sort == ""
