@@ -59,6 +59,9 @@ class RankedPart(NamedTuple):
     text: str
     number: int = 0  #: its place in its page, from 0
     pictures: str = ""  #: descriptions of its pictures
+    #: Places of the words of a query in ``searched``, as an index tells them: of the word of the
+    #: text, and of that of the query. None: they are not known.
+    places: Sequence[tuple[int, int]] | None = None
 
     @property
     def searched(self) -> str:
@@ -430,6 +433,8 @@ def parts_to_show(one: Ranked, nearest: Sequence[RankedPart]) -> list[RankedPart
     """
     if one.part is None:
         return []
+    if not nearest:
+        return [one.part, *one.others][: MOST_SHOWN if one.found else 1]
     by_words = [one.part, *one.others] if one.found else []
     known = {part.key: part for part in (one.part, *one.others, *nearest)}
     lists = [[part.key for part in by_words], [part.key for part in nearest]]

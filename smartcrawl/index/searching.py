@@ -548,7 +548,6 @@ def _best(
 class ShownPart(NamedTuple):
     """A part of a page as it is shown."""
 
-    headings: str  #: with marks
     snippet: str  #: with marks
     found: tuple[tuple[int, int], ...] = ()  #: as those of a ``HitChunk``
 
@@ -561,17 +560,24 @@ class QueryMarker:
         self._marks = marks
         self._by_language: dict[str, Marker] = {}
 
+    def headings(self, part: RankedPart, language: str) -> str:
+        """Return the headings of a part, with marks around the words found."""
+        return self._of(language).whole(part.headings)
+
     def shown(self, part: RankedPart, language: str) -> ShownPart:
         """Return a part with marks around the words found."""
+        marker = self._of(language)
+        is_by_pictures = part.pictures and marker.has(part.pictures) and not marker.has(part.text)
+        text = part.pictures if is_by_pictures else part.text or part.pictures
+        marked = marker.marked_part(text, part.places if text is part.text else None)
+        return ShownPart(marked.text, marked.found if text is part.text else ())
+
+    def _of(self, language: str) -> Marker:
         marker = self._by_language.get(language)
         if marker is None:
             asked = [term.keys(language) for term in self._terms]
             marker = self._by_language[language] = Marker(asked, language, self._marks)
-        is_by_pictures = part.pictures and marker.has(part.pictures) and not marker.has(part.text)
-        text = part.pictures if is_by_pictures else part.text or part.pictures
-        marked = marker.marked_part(text)
-        found = marked.found if text is part.text else ()
-        return ShownPart(marker.whole(part.headings), marked.text, found)
+        return marker
 
 
 def search_pool(limit: int, offset: int, query: Query) -> int:

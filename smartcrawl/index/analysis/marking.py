@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.analysis.stems import KeyFinder, Place, index_keys, index_places
-from smartcrawl.index.analysis.words import is_unspaced
+from smartcrawl.index.analysis.words import (
+    is_unspaced,
+    text_with_plain_signs,
+    text_with_spaces,
+)
 
 SHOWN: Final = 32  #: words of a snippet
 _PAIR: Final = 0.5  #: words that a pair of letters counts, of a script without spaces
@@ -43,6 +47,8 @@ class Marker:
 
     def whole(self, text: str) -> str:
         """Return a text with marks around the words found."""
+        if not self.has(text):
+            return text
         places = list(index_places(text, self._language))
         return self._marked(text, places, self._found(places), 0, len(text))
 
@@ -53,8 +59,15 @@ class Marker:
         """
         return self.marked_part(text).text
 
-    def marked_part(self, text: str) -> MarkedPart:
-        """Return the same part, and where the words are in the whole text."""
+    def marked_part(self, text: str, known: Sequence[tuple[int, int]] | None = None) -> MarkedPart:
+        """Return the same part, and where the words are in the whole text.
+
+        ``known``: these places as an index tells them, of the word of the text and of that of the
+        query; None: not known.
+        """
+        plain = text_with_plain_signs(text)
+        if plain.isascii():
+            return self._plain_part(text, plain, known)
         places = list(index_places(text, self._language))
         found = self._found(places)
         first, last = _window(text, places, found)
@@ -65,6 +78,41 @@ class Marker:
         behind = f" {_DOTS}" if last + 1 < len(places) else ""
         starts = tuple((places[one[0]].start, one[2]) for one in found)
         return MarkedPart(f"{before}{shown}{behind}", starts)
+
+    def _plain_part(
+        self, text: str, plain: str, known: Sequence[tuple[int, int]] | None
+    ) -> MarkedPart:
+        """Return the same of a text whose words are of ASCII, what stands between signs.
+
+        ``plain`` is the text with such signs alone. With ``known`` only the keys of the words that
+        are shown are looked up.
+        """
+        spaced = text_with_spaces(plain)
+        words = spaced.split()
+        many = len(words)
+        if known is None or self._finder.has_joined:
+            found = self._finder.spans(index_keys(plain, self._language))
+        else:
+            found = [(at, at + 1, term) for at, term in known if at < many]
+        places, at = [], 0
+        for word in words:
+            start = spaced.index(word, at)
+            at = start + len(word)
+            places.append((start, at))
+        first, last = 0, many - 1
+        if many > SHOWN:
+            start, behind = _fullest(found)
+            first = _plain_beginning(text, places, start, behind - 1)
+            first = max(0, min(first, many - SHOWN))
+            last = first + SHOWN - 1
+        begin = places[first][0] if first else 0
+        end = places[last + 1][0] if last + 1 < many else len(text)
+        shown = " ".join(_with_marks(text, places, found, (begin, end), self._marks).split())
+        before = f"{_DOTS} " if first else ""
+        dots = f" {_DOTS}" if last + 1 < many else ""
+        return MarkedPart(
+            f"{before}{shown}{dots}", tuple((places[one[0]][0], one[2]) for one in found)
+        )
 
     def _found(self, places: Sequence[Place]) -> list[tuple[int, int, int]]:
         return self._finder.spans([place.key for place in places])
@@ -77,19 +125,57 @@ class Marker:
         begin: int,
         end: int,
     ) -> str:
-        """Return text[begin:end] with marks; words that overlap or touch have one pair of them."""
-        joined: list[list[int]] = []
-        for first, behind, _ in found:
-            start, stop = places[first].start, places[behind - 1].end
-            if joined and start <= joined[-1][1]:
-                joined[-1][1] = max(stop, joined[-1][1])
-            elif begin <= start and stop <= end:
-                joined.append([start, stop])
-        made, at = "", begin
-        for start, stop in joined:
-            made += f"{text[at:start]}{self._marks[0]}{text[start:stop]}{self._marks[1]}"
-            at = stop
-        return made + text[at:end]
+        return _with_marks(text, places, found, (begin, end), self._marks)
+
+
+def _with_marks(
+    text: str,
+    places: Sequence[tuple[Any, ...]],
+    found: Sequence[tuple[int, int, int]],
+    shown: tuple[int, int],
+    marks: Marks,
+) -> str:
+    """Return a part of a text with marks; words that overlap or touch have one pair of them.
+
+    ``places``: of each word the first character and what is behind the last.
+    """
+    begin, end = shown
+    joined: list[list[int]] = []
+    for first, behind, _ in found:
+        start, stop = places[first][0], places[behind - 1][1]
+        if joined and start <= joined[-1][1]:
+            joined[-1][1] = max(stop, joined[-1][1])
+        elif begin <= start and stop <= end:
+            joined.append([start, stop])
+    made, at = "", begin
+    for start, stop in joined:
+        made += f"{text[at:start]}{marks[0]}{text[start:stop]}{marks[1]}"
+        at = stop
+    return made + text[at:end]
+
+
+def _fullest(found: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
+    """Return the first word and what is behind the last of the words found that are shown.
+
+    Of all parts with ``SHOWN`` words it is the first that has most different words, then most.
+    """
+    best, place = (0, 0), (0, 1)
+    inside: dict[int, int] = {}
+    end = 0
+    for n, (start, _, term) in enumerate(found):
+        while end < len(found) and found[end][1] - start <= SHOWN:
+            inside[found[end][2]] = inside.get(found[end][2], 0) + 1
+            end += 1
+        rating = len(inside), end - n
+        if rating > best:
+            best, place = rating, (start, max((one[1] for one in found[n:end]), default=start + 1))
+        if end > n:
+            inside[term] -= 1
+            if not inside[term]:
+                del inside[term]
+        else:  # these words alone are more than are shown
+            end = n + 1
+    return place
 
 
 def _window(
@@ -114,6 +200,20 @@ def _window(
     while first and ends[end + 1] - ends[first - 1] <= SHOWN:
         first -= 1
     return first, end
+
+
+def _plain_beginning(text: str, places: Sequence[tuple[int, int]], first: int, last: int) -> int:
+    """Return what ``_beginning`` does where each word counts as one."""
+    room = SHOWN - (last + 1 - first)
+    begin = first
+    while begin and first - begin + 1 <= room:
+        begin -= 1
+        if begin == 0:
+            return begin
+        start, end = places[begin - 1][1], places[begin][0]
+        if end - start > 1 and _SENTENCE.search(text, start, end) or text[start:end] == "\n":
+            return begin
+    return max(begin, min(first, first - int(room / 2)))
 
 
 def _beginning(

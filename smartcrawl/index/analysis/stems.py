@@ -186,6 +186,11 @@ class KeyFinder:
                     else:
                         self._joined.append((n, keys))
 
+    @property
+    def has_joined(self) -> bool:
+        """Whether some words asked for stay together."""
+        return bool(self._joined)
+
     def places(self, keys: Sequence[str]) -> list[tuple[int, int]]:
         """Return places of words among keys: of the key, and of the word in the query."""
         single = self.single
@@ -202,6 +207,8 @@ class KeyFinder:
         """Return the words found: of the first key, behind the last, and of the word asked."""
         single = self.single
         found = [(at, at + 1, single[key]) for at, key in enumerate(keys) if key in single]
+        if not self._joined:
+            return found
         found += [
             (at, at + len(joined), n) for n, joined in self._joined for at in _starts(keys, joined)
         ]

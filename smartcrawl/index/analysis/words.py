@@ -38,10 +38,12 @@ _MARKED: Final = ((0x300, 0x3100), (0xA66F, 0xABEE), (0xFB1E, 0xFE30), (0x101FD,
                   (0xE0100, 0xE01F0))  # fmt: skip
 _SPACED: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 #: Signs that are no part of a word, the usual ones beyond ASCII.
-_SIGNS: Final = re.compile(
+_SIGN: Final = (
     r"[\u00a0-\u00a9\u00ab\u00ac\u00ae-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7"
-    r"\u2010-\u2027\u2030-\u203e\u20ac\u2122\u2190-\u21ff\u2500-\u25ff]+"
+    r"\u2010-\u2027\u2030-\u203e\u20ac\u2122\u2190-\u21ff\u2500-\u25ff]"
 )
+_SIGNS: Final = re.compile(f"{_SIGN}+")
+_ONE_SIGN: Final = re.compile(_SIGN)
 _GONE: Final = dict.fromkeys(map(ord, _JOINERS + _TSHEG + _TATWEEL))
 #: Marks that a letter loses, so that words with and without them are equal: of Latin, Greek and
 #: Cyrillic letters, vowels of Hebrew and Arabic. In other scripts they are parts of the word.
@@ -84,6 +86,16 @@ def text_runs(text: str) -> list[str]:
     """
     text = without_signs(text)
     return text.translate(_SPACED).split() if text.isascii() else _runs().findall(text)
+
+
+def text_with_plain_signs(text: str) -> str:
+    """Return a text with a space for each usual sign beyond ASCII; all else keeps its place."""
+    return text if text.isascii() else _ONE_SIGN.sub(" ", text)
+
+
+def text_with_spaces(text: str) -> str:
+    """Return a text of ASCII with a space for each sign; its words keep their places."""
+    return text.translate(_SPACED)
 
 
 def without_signs(text: str) -> str:

@@ -377,7 +377,8 @@ def search_hit(
         for chunk in page.get("chunks", ())
         if "places" in chunk
     }
-    headings, snippet = seen[0][:2] if seen else ("", "")
+    snippet = seen[0].snippet if seen else ""
+    headings = marker.headings(parts[0], language) if parts else ""
     return ElasticsearchHit(
         key=page["key"],
         url=page["url"],

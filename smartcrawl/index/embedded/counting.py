@@ -158,7 +158,7 @@ def counted_page(
             for at, term in found:
                 lead[term] += before + at < LEAD_LENGTH
             before, expected = before + known.length, expected + 1
-        parts.append(RankedPart(chunk.no, chunk.headings, "", chunk.position))
+        parts.append(RankedPart(chunk.no, chunk.headings, "", chunk.position, "", found))
         counted.append(PartCounts(found, known.length, above))
     return parts, PageCounts(title, title_length, (), lead, 0, counted)
 

@@ -725,7 +725,8 @@ class IndexTables:
         wanted = {part.key for part in parts if not part.text} - self._read.keys()
         if wanted:
             rows = self._connection.execute(_SOME, {"chunks": Many(sorted(wanted))}).fetchall()
-            self._read |= {row[1]: RankedPart(*row[1:]) for row in rows}
+            places = {part.key: part.places for part in parts}
+            self._read |= {row[1]: RankedPart(*row[1:], places[row[1]]) for row in rows}
         return [
             one
             if one.part is None
@@ -763,7 +764,8 @@ def _hit(one: Ranked, rows: _Rows, parts: Sequence[RankedPart], marker: QueryMar
     url, source, title, language, description, status, losses = rows[0][:7]
     checked, changed, no, key, published, author = rows[0][7:13]
     seen = [marker.shown(part, language) for part in parts]
-    headings, snippet = seen[0][:2] if seen else ("", "")
+    snippet = seen[0].snippet if seen else ""
+    headings = marker.headings(parts[0], language) if parts else ""
     return Hit(
         url=url,
         source=source,
