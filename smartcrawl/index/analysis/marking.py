@@ -211,7 +211,7 @@ def _plain_beginning(text: str, places: Sequence[tuple[int, int]], first: int, l
         if begin == 0:
             return begin
         start, end = places[begin - 1][1], places[begin][0]
-        if end - start > 1 and _SENTENCE.search(text, start, end) or text[start:end] == "\n":
+        if text[start:end] != " " and _SENTENCE.search(text, start, end):
             return begin
     return max(begin, min(first, first - int(room / 2)))
 

@@ -726,7 +726,9 @@ class IndexTables:
         if wanted:
             rows = self._connection.execute(_SOME, {"chunks": Many(sorted(wanted))}).fetchall()
             places = {part.key: part.places for part in parts}
-            self._read |= {row[1]: RankedPart(*row[1:], places[row[1]]) for row in rows}
+            self._read |= {
+                row[1]: RankedPart(*row[1:])._replace(places=places[row[1]]) for row in rows
+            }
         return [
             one
             if one.part is None
