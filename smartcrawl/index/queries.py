@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from smartcrawl.index.analysis.asking import asked_words
@@ -116,6 +117,7 @@ class Query:
         return replace(self, required=kept if kept != self.required else ())
 
 
+@lru_cache(256)
 def parsed_search_query(query: str, language: str = "") -> Query:
     """Parse a query; ``language`` is that of its pages, empty for any.
 

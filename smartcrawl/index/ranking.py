@@ -185,7 +185,7 @@ def first_with_exactness(
     rated = [one._replace(score=one.score + exact.of_shown(one)) for one in texts(best)]
     found = _sorted_best(rated)
     least = found[-1].score if found else math.inf
-    return found + [one._replace(score=min(one.score, least)) for one in others]
+    return found + [one if one.score <= least else one._replace(score=least) for one in others]
 
 
 def rate_far_parts(
@@ -310,17 +310,25 @@ class _Finder:
         rated: list[tuple[float, RankedPart]] = []
         densest = 0.0
         headings: dict[str, Collection[int]] = {}
-        for part, one in zip(page.parts, counts.parts, strict=True):
-            headings[part.headings] = one.above
-            if not one.places and not one.above:
+        is_one = len(body) == 1
+        for part, (places, length, above) in zip(page.parts, counts.parts, strict=True):
+            if above:
+                headings[part.headings] = above
+            elif not places:
                 continue
-            found = [0] * len(body)
-            for _, term in one.places:
-                found[term] += 1
-                body[term] += 1
-            words = self._of_part(base, one.above, found, one.length)
+            near = 0.0
+            if is_one:
+                found = [len(places)]
+                body[0] += found[0]
+            else:
+                found = [0] * len(body)
+                for _, term in places:
+                    found[term] += 1
+                    body[term] += 1
+                if len(places) > 1:
+                    near = self._nearness(places)
+            words = self._of_part(base, above, found, length)
             densest = max(densest, words)
-            near = self._nearness(one.places) if len(found) > 1 and len(one.places) > 1 else 0.0
             rated.append((_PART * words + _NEARNESS * near, part))
         covered = {*counts.title, *counts.url, *(n for n, often in enumerate(body) if often)}
         sections = 1 + 0.1 * max(1, counts.length / _SECTION)
@@ -375,13 +383,15 @@ class _Exactness:
         self._is_ascii = [term.text.isascii() for term in terms]
         self._has = [_exact_word(term.text.lower()) for term in terms]
 
-    def terms(self, texts: Iterable[str]) -> set[int]:
+    def terms(self, texts: Sequence[str]) -> set[int]:
         """Return the words that texts of a page have as they are written.
 
         Texts without accents have all words that are asked without them so.
         """
+        is_plain = all(map(str.isascii, texts))
+        if is_plain and all(self._is_ascii):
+            return set(range(len(self._has)))
         lower = [text.lower() for text in texts]
-        is_plain = all(map(str.isascii, lower))
         return {
             n
             for n, has in enumerate(self._has)

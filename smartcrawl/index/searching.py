@@ -18,7 +18,7 @@ from math import inf
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from smartcrawl.index.analysis.marking import Marker, Marks
-from smartcrawl.index.analysis.stems import index_keys
+from smartcrawl.index.analysis.stems import index_keys, keys_of_words
 from smartcrawl.index.analysis.words import folded, is_unspaced, run_words, text_runs, words_at
 from smartcrawl.index.facets import CountingIndex, Facets, search_facets
 from smartcrawl.index.queries import (
@@ -207,6 +207,8 @@ def _best_form(word: str, found: SpellingFound) -> str:
     languages = found.languages or [""] * len(found.texts)
     runs = Counter(run for text in found.texts for run in text_runs(text))
     for run, often in runs.items():
+        if run.isascii() and (run if run.islower() else run.lower()) not in wanted:
+            continue
         for start, end, form in run_words(run):
             plain = folded(form)
             if plain in wanted:
@@ -224,12 +226,8 @@ def _best_form(word: str, found: SpellingFound) -> str:
 
 def _by_key(forms: Iterable[str], accents: int, language: str) -> dict[str, str]:
     """Return forms by the keys of their stems, for texts that have other endings of them."""
-    return {
-        key: form
-        for form in sorted(forms, reverse=True)
-        if _accents(form) >= accents
-        for key in index_keys(form, language)
-    }
+    some = [form for form in sorted(forms, reverse=True) if _accents(form) >= accents]
+    return dict(zip(keys_of_words(some, language), some, strict=True))
 
 
 def _accents(form: str) -> int:
@@ -292,8 +290,8 @@ def _usual(word: str, vowels: str) -> Iterable[str]:
 
 MOST_PROPOSED: Final = 1_000  #: pages that are rated for one query
 _AT_ONCE: Final = 50  #: pages whose best parts are looked for at once, of those with known places
-_COMMON: Final = 10_000  #: chunks of a word that is common
-_ENOUGH: Final = 2_000  #: chunks of rarer words that are enough to propose pages
+_COMMON: Final = 5_000  #: chunks of a word that is common
+_ENOUGH: Final = 1_000  #: chunks of rarer words that are enough to propose pages
 
 _Words = tuple[Sequence[Term], Sequence[float]]  #: those that some page has, with their weights
 

@@ -21,6 +21,7 @@ _LEFT: Final[Mapping[str, re.Pattern[str]]] = {
     ),
     "tr": re.compile(r"(?<=[aeıioöuü])y\Z"),
 }
+FURTHER: Final = frozenset({*_LEFT, "tr"})  #: languages with such endings
 #: Of Turkish verbs: infinitives and verbal nouns with the endings of their cases, and requests.
 _VERBAL: Final = re.compile(
     r"(?<=..)m[ae](?:k|s[ıi](?:n(?:[ıi]n?|[ae]|d[ae]n?)?)?|y[ıiae]|n[ıi]n|d[ae]n?)?\Z"

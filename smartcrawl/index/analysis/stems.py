@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import Stemmer
 
-from smartcrawl.index.analysis.endings import further_stem
+from smartcrawl.index.analysis.endings import FURTHER, further_stem
 from smartcrawl.index.analysis.words import (
     LONGEST,
     folded,
@@ -103,6 +103,20 @@ def index_keys(text: str, language: str = "") -> list[str]:
     if text.isascii():
         return list(map(_known_ascii(language).__getitem__, runs))
     return list(chain.from_iterable(map(_known(language).__getitem__, runs)))
+
+
+def keys_of_words(words: Sequence[str], language: str = "") -> list[str]:
+    """Return the keys of many words in a language, each of them one, without remembering them.
+
+    >>> keys_of_words(["changes", "häuser"], "de")
+    ['chang', 'haus']
+    """
+    by = _stemmed_by(language, _LATIN)
+    stemmer = _stemmer(by)
+    if stemmer is None or by in FURTHER or not all(map(str.isascii, words)):
+        return [_key(word, language) for word in words]
+    stems = stemmer.stemWords(list(words))
+    return [(stem or word)[:LONGEST] for stem, word in zip(stems, words, strict=True)]
 
 
 def chunk_words(title: str, headings: str, text: str, pictures: str, language: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +17,8 @@ from smartcrawl.index.ranking import (
     url_words,
 )
 
-WINDOW: Final = 240  #: chunks whose words are counted for the first pages of hits
+WINDOW: Final = 160  #: chunks whose words are counted for the first pages of hits
+PAGES: Final = 30  #: pages of these
 WIDE: Final = 4_000  #: the same for all further ones
 _MOST_COUNTED: Final = 8  #: chunks of one further page
 
@@ -59,19 +60,21 @@ class Window(NamedTuple):
     more: bool  #: whether the index may have other pages
 
 
-def window_of_chunks(best: Sequence[ChunkFacts], first: int, *, more: bool) -> Window:
-    """Return the pages of chunks, which are given best first.
+def window_of_chunks(best: Sequence[ChunkFacts], *, more: bool, are_all: bool) -> Window:
+    """Return the pages of chunks, which are given best first: the first ones, or all.
 
-    The first ``first`` pages have those of the first ``WINDOW`` chunks that are theirs, however
-    many follow: their scores do not depend on that.
+    The first ``PAGES`` pages have those of the first ``WINDOW`` chunks that are theirs, however
+    many follow: their scores do not depend on that. ``more``: whether other chunks follow.
     """
     found: dict[int, list[ChunkFacts]] = {}
     for chunk in best[:WINDOW]:
-        if len(found) < first or chunk.content in found:
+        if len(found) < PAGES or chunk.content in found:
             found.setdefault(chunk.content, []).append(chunk)
     before = len(found)
+    if not are_all:
+        return Window(found, before, more or any(chunk.content not in found for chunk in best))
     known = set(found)
-    for chunk in best if len(best) > WINDOW or before == first else ():
+    for chunk in best:
         if chunk.content not in known:
             some = found.setdefault(chunk.content, [])
             if len(some) < _MOST_COUNTED:
@@ -118,24 +121,31 @@ class AskedPhrases:
         return found
 
 
+class CountedAs(NamedTuple):
+    """What is known of a page beside its chunks."""
+
+    url: Collection[int]  #: terms that its address has
+    length: int  #: words of all of its texts
+    many: int  #: terms of the query
+
+
 def counted_page(
-    chunks: Iterable[ChunkFacts],
+    chunks: Sequence[ChunkFacts],
     places: Mapping[int, ChunkPlaces],
     terms: Sequence[tuple[int, int]],
-    many: int,
+    page: CountedAs,
 ) -> tuple[list[RankedPart], PageCounts]:
     """Return the parts of a page, without their texts, and what they have of a query's terms.
 
-    ``terms``: those of phrases (``AskedPhrases.terms_of_language``); ``many``: all of the query.
-    Address and length of the page are still to be set.
+    ``terms``: those of phrases (``AskedPhrases.terms_of_language``).
     """
     parts: list[RankedPart] = []
     counted: list[PartCounts] = []
     title: set[int] = set()
     title_length = 0
-    lead = [0] * many
+    lead = [0] * page.many
     before, expected = 0, 0  # words and parts that are known to come first
-    for chunk in sorted(chunks, key=_position):
+    for chunk in sorted(chunks, key=_position) if len(chunks) > 1 else chunks:
         known = places.get(chunk.no)
         if known is None:  # it was removed meanwhile
             continue
@@ -160,7 +170,7 @@ def counted_page(
             before, expected = before + known.length, expected + 1
         parts.append(RankedPart(chunk.no, chunk.headings, "", chunk.position, "", found))
         counted.append(PartCounts(found, known.length, above))
-    return parts, PageCounts(title, title_length, (), lead, 0, counted)
+    return parts, PageCounts(title, title_length, page.url, lead, page.length, counted)
 
 
 def terms_of_counts(counts: PageCounts) -> frozenset[int]:

@@ -18,8 +18,10 @@ from smartcrawl.index.analysis.stems import (
     asked_keys_of_languages,
     index_keys,
     index_words,
+    keys_of_words,
 )
 from smartcrawl.index.embedded.counting import (
+    PAGES,
     WIDE,
     WINDOW,
     AddressWords,
@@ -27,6 +29,8 @@ from smartcrawl.index.embedded.counting import (
     ChunkFacts,
     ChunkPlaces,
     ChunksAsked,
+    CountedAs,
+    Window,
     counted_page,
     terms_of_counts,
     window_of_chunks,
@@ -59,6 +63,7 @@ from smartcrawl.index.ranking import (
     search_term_weight,
 )
 from smartcrawl.index.searching import (
+    MOST_PROPOSED,
     FoundPage,
     Hit,
     HitChunk,
@@ -488,9 +493,10 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
  WHERE c.no IN carray(:contents) AND ({conditions})
  ORDER BY length(r.url), r.url
 """
+MOST_TEXTS: Final = 60  #: in which the words that were meant are looked for
 #: Texts of chunks ``k``.
 TEXTS: Final = """
-SELECT k.title, k.headings, k.text, k.pictures, k.language FROM {match} {within} LIMIT 60
+SELECT k.title, k.headings, k.text, k.pictures, k.language FROM {match} {within} LIMIT {most}
 """
 
 
@@ -551,18 +557,16 @@ class IndexTables:
         weights = [search_term_weight(counts[place], total) for place in places]
         conditions, given = self._conditions(query)
 
-        def best(most: int) -> list[ChunkFacts]:
+        def best(most: int) -> Window:
             asked = ChunksAsked(words, weights, conditions, given, most)
-            chunks = self._language.best_chunks(self._connection, asked)
-            return self._facts(chunks)
+            chunks = self._facts(self._language.best_chunks(self._connection, asked))
+            return window_of_chunks(chunks, more=len(chunks) >= most, are_all=most == WIDE)
 
-        most = WINDOW if pool == POOL else WIDE
-        chunks = best(most)
-        window = window_of_chunks(chunks, POOL, more=len(chunks) == most)
-        if window.more and most == WINDOW and len(window.chunks) < least:
-            chunks = best(WIDE)
-            window = window_of_chunks(chunks, POOL, more=len(chunks) == WIDE)
-        found = dict(list(window.chunks.items())[:pool])
+        is_wide = pool > POOL or least > PAGES
+        window = best(WIDE if is_wide else WINDOW)
+        if window.more and not is_wide and len(window.chunks) < least:
+            window = best(WIDE)
+        found = dict(list(window.chunks.items())[:MOST_PROPOSED])
         more = window.more or len(found) < len(window.chunks)
         return Proposed(found, counts, total, window.first, more)
 
@@ -647,9 +651,9 @@ class IndexTables:
         if self._sources:
             within += _CHUNK_IN_SOURCES
             values["wanted"] = Many(self._sources)
-        words = " ".join(forms)
-        keys = {key for language in self._languages for key in index_keys(words, language)}
-        keys |= {key for some in former_keys(words) for key in some} if self._former else set()
+        keys = {key for language in self._languages for key in keys_of_words(forms, language)}
+        if self._former:
+            keys |= {key for some in former_keys(" ".join(forms)) for key in some}
         return self._language.texts(self._connection, sorted(keys), within, values)
 
     def nearest_pages(self, query: Query, near: VectorQuery, pool: int) -> list[NearPage]:
@@ -685,21 +689,18 @@ class IndexTables:
         addresses = AddressWords(terms)
         pages = {}
         for content, rows in self._records.items():
-            url, language, length = rows[0][0], rows[0][3], rows[0][13]
-            page = ProposedPage(content, url, rows[0][2], [], frozenset(), language)
-            some = found.found.get(content)
-            if some is not None:
+            url, title, language, length = rows[0][0], rows[0][2], rows[0][3], rows[0][13]
+            parts: Sequence[RankedPart] = [] if texts is None else texts.get(content, [])
+            matched, counts = frozenset[int](), None
+            if (some := found.found.get(content)) is not None:
+                known_as = CountedAs(addresses.terms(url, language), length // LETTERS, len(terms))
                 of_phrases = phrases.terms_of_language(language)
-                parts, counts = counted_page(some, known, of_phrases, len(terms))
+                counted, counts = counted_page(some, known, of_phrases, known_as)
                 if texts is None:
-                    of_address = addresses.terms(url, language)
-                    counts = counts._replace(url=of_address, length=length // LETTERS)
-                    page = page._replace(parts=parts, counts=counts)
+                    parts = counted
                 else:
-                    page = page._replace(matched=terms_of_counts(counts))
-            if texts is not None:
-                page = page._replace(parts=texts.get(content, []))
-            pages[content] = page
+                    matched, counts = terms_of_counts(counts), None
+            pages[content] = ProposedPage(content, url, title, parts, matched, language, counts)
         return pages
 
     def _records_of(self, query: Query, contents: Many) -> dict[int, _Rows]:

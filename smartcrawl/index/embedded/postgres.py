@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from smartcrawl.index.analysis.stems import Keys, index_keys
 from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
-from smartcrawl.index.embedded.finding import TEXTS, fts5_value_letters, read_text_rows
+from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, fts5_value_letters, read_text_rows
 from smartcrawl.index.embedded.sqlite import (
     IndexBuffer,
     embedded_index_chunk_columns,
@@ -193,7 +193,7 @@ class TsVector:
         """
         connection.execute(_SCAN, ("off",))
         try:
-            statement = TEXTS.format(match=self.match("words"), within=within)
+            statement = TEXTS.format(match=self.match("words"), within=within, most=MOST_TEXTS)
             named = {"words": self.value([(key,) for key in keys]), **values}
             rows = connection.execute(statement, named).fetchall()
         finally:

@@ -6,13 +6,13 @@ FTS5 gets the words as they are made here, and splits them at spaces alone.
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.analysis.stems import Keys, chunk_words
 from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
-from smartcrawl.index.embedded.finding import TEXTS, read_text_rows
+from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, read_text_rows
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.chunks import chunk_places_as_text
 from smartcrawl.registry.connection import Connection, Many
@@ -274,7 +274,12 @@ class Fts5:
         self, connection: Connection, keys: Sequence[str], within: str, values: Mapping[str, Any]
     ) -> list[tuple[str, str]]:
         """Return texts of chunks that have any of some keys, with headings and language."""
-        statement = TEXTS.format(match=self.match("words"), within=within)
+        if self._until is None:
+            keys = _held_keys(connection, keys, are_all=bool(within))
+            if not keys:
+                return []
+        most = MOST_TEXTS if within or self._until is not None else _FEW_TEXTS
+        statement = TEXTS.format(match=self.match("words"), within=within, most=most)
         value = self.value([(key,) for key in keys])
         return read_text_rows(connection.execute(statement, {"words": value, **values}).fetchall())
 
@@ -296,3 +301,46 @@ def _counting(connection: Any) -> list[tuple[int, ChunkPlaces]]:
         connection.register_fts5_function(_ROWS, lambda api: api.row_count)
     noted: list[tuple[int, ChunkPlaces]] = found
     return noted
+
+
+def _make_terms(connection: Any) -> None:
+    """Give a connection the table of the keys of the index, which is its own and holds nothing."""
+    is_reading = connection.pragma("query_only")
+    if is_reading:  # which keeps it from tables of its own, too
+        connection.pragma("query_only", 0)
+    try:
+        connection.execute(_TERMS)
+    finally:
+        if is_reading:
+            connection.pragma("query_only", 1)
+
+
+_TERMS: Final = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.chunk_terms USING fts5vocab (main, chunk_words, row)"
+)
+_HELD_KEYS: Final = "SELECT term, doc FROM temp.chunk_terms WHERE term >= ? AND term < ?"
+_SOME_KEYS: Final = "SELECT term, doc FROM temp.chunk_terms WHERE term IN carray(?)"
+_KNOWN: Final = 3  #: letters with which most variants of a word begin
+_FEW_TEXTS: Final = 20  #: texts of these
+_MOST_KEYS: Final = 3  #: keys whose texts are read
+
+
+def _held_keys(connection: Connection, keys: Sequence[str], *, are_all: bool) -> list[str]:
+    """Return those of some keys that the index has: the most frequent ones, or all.
+
+    Keys that begin alike are looked up together, and others only where none of these is found: a
+    word is seldom misspelt at its beginning.
+    """
+    _make_terms(connection)
+    begins = Counter(key[:_KNOWN] for key in keys if len(key) > _KNOWN)
+    begin = max(begins, key=lambda one: (begins[one], one), default="")
+    wanted = set(keys)
+    found: dict[str, int] = {}
+    if begin:
+        rows: Any = connection.execute(_HELD_KEYS, (begin, f"{begin}\U0010ffff")).fetchall()
+        found = {key: often for key, often in rows if key in wanted}
+    if are_all or not found:
+        others = [key for key in wanted if not begin or not key.startswith(begin)]
+        found |= dict(connection.execute(_SOME_KEYS, (Many(sorted(others)),)).fetchall())
+    best = sorted(found, key=lambda key: (-found[key], key))
+    return sorted(best if are_all else best[:_MOST_KEYS])
