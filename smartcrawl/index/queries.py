@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from smartcrawl.index.analysis.asking import asked_words
+from smartcrawl.index.analysis.asking import asked_words, word_shares
 from smartcrawl.index.analysis.function_words import search_function_words
 from smartcrawl.index.analysis.stems import (
     Keys,
@@ -49,6 +49,7 @@ class Term:
     text: str
     stems: Keys  #: its keys in a text of unknown language
     quoted: bool = False  #: it must occur, if it occurs anywhere
+    share: float = 1.0  #: of the weight of a word: the pairs of letters of one share it
 
     @property
     def signed(self) -> str:
@@ -247,6 +248,7 @@ def _terms(text: str, *, quoted: bool) -> list[Term]:
         return [Term(text, keys, quoted=True)] * bool(keys)
     text = _ELIDED.sub("", text, count=1) if _ELIDED.match(text) else text
     words = asked_words(text)
+    shares = dict(zip(words, word_shares(words), strict=True))
     if not any(is_unspaced(word.form) for word in words):
         keys = tuple(index_keys(text))
         return [Term(text, keys)] * bool(keys)
@@ -261,7 +263,8 @@ def _terms(text: str, *, quoted: bool) -> list[Term]:
             found.append(Term(part, tuple(index_keys(part))))
             together = []
         if word is not None:
-            found.append(Term(text[word.start : word.end], (word.form,)))
+            pair = text[word.start : word.end]
+            found.append(Term(pair, (word.form,), share=shares[word]))
     return found
 
 

@@ -662,5 +662,8 @@ def weighed_search_terms(
     """
     known = [place for place, pages in enumerate(found.pages) if pages]
     terms = [query.terms[place] for place in known]
-    weights = [search_term_weight(found.pages[place], found.total) for place in known]
+    weights = [
+        term.share * search_term_weight(found.pages[place], found.total)
+        for term, place in zip(terms, known, strict=True)
+    ]
     return {place: n for n, place in enumerate(known)}, terms, weights

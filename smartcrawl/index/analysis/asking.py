@@ -7,6 +7,8 @@ a particle and a letter of the next word is rare, and would weigh most.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from smartcrawl.index.analysis.words import Word, run_words, runs_at
@@ -20,6 +22,13 @@ _ENDING: Final = re.compile(
     r"(?<=[\uac00-\ud7a3]{2})(?:[하되][\uac00-\ud7a3]{1,4}|에서|으로|까지|부터|마다|에게|에는|에도|려면|도록"
     r"|[을를은는이가에의로과와도만기고게면])\Z"
 )
+_CHINESE: Final = "Chinese"
+#: Pairs of letters of one script.
+_SCRIPTS: Final = {
+    "katakana": re.compile("[\u30a1-\u30ff]{2}"),
+    "Korean": re.compile("[\uac00-\ud7a3]{2}"),
+    _CHINESE: re.compile("[\u3400-\u9fff]{2}"),
+}
 
 
 def asked_words(text: str) -> list[Word]:
@@ -41,6 +50,33 @@ def asked_words(text: str) -> list[Word]:
         word for word, is_ending in found if not is_ending and not _BETWEEN.fullmatch(word.form)
     ]
     return kept or [word for word, _ in found]
+
+
+def word_shares(words: Sequence[Word]) -> list[float]:
+    """Return what share of the weight of a word each has, of the words of a part of a query.
+
+    Pairs of katakana or of Korean syllables that follow one another are one word; of Chinese
+    characters, which make words of two, half as many words as letters.
+
+    >>> word_shares(asked_words("テストの表示形式"))
+    [0.5, 0.5, 0.6666666666666666, 0.6666666666666666, 0.6666666666666666]
+    """
+    shares: list[float] = []
+    while len(shares) < len(words):
+        first = len(shares)
+        many = 1
+        for before, word in pairwise(words[first:]):
+            if word.start >= before.end or _script(word) != _script(before):
+                break
+            many += 1
+        whole = (many + 1) / 2 if _script(words[first]) == _CHINESE else 1.0
+        shares += [whole / many if _script(words[first]) else 1.0] * many
+    return shares
+
+
+def _script(word: Word) -> str:
+    """Return the script of a pair of letters that is a part of a word; empty: it is none."""
+    return next((name for name, pair in _SCRIPTS.items() if pair.fullmatch(word.form)), "")
 
 
 def _end(run: str) -> int:
