@@ -1,6 +1,7 @@
 """Words of stored texts that another version made: searched meanwhile, and made anew in steps."""
 
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
@@ -20,6 +21,7 @@ from smartcrawl.registry.database.choices import store_choice_row, stored_choice
 from smartcrawl.registry.database.integrity import database_problems
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sqlite import SqliteConnection, apply_migrations
+from smartcrawl.terminal.command import warnings_printed
 from tests.index.asking import search
 from tests.registry.build import Desk, chunk, index_is_sound
 
@@ -139,6 +141,26 @@ def test_words_that_another_version_of_the_stemmer_made_are_made_anew(old: Desk)
 
     assert analyze_stored_texts(old.connection) == len(TEXTS)
     assert index_is_sound(old.connection)
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.5, []), (3.0, ["2"])])
+def test_what_takes_longer_than_two_seconds_tells_the_user_how_far_it_is(
+    old: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seconds: float,
+    told: list[str],
+):
+    """The command's log is off; without a line it would seem to stand still."""
+    clock = count(step=seconds)
+    monkeypatch.setattr(reanalysis.time, "monotonic", lambda: next(clock))
+
+    with warnings_printed("undo"):
+        analyze_stored_texts(old.connection)
+
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[-1] for line in lines] == [f"{done} of 4 chunks" for done in told]
+    assert all(line.startswith("undo: the words of stored texts are made anew") for line in lines)
 
 
 def test_a_new_registry_has_nothing_to_make_anew(desk: Desk):

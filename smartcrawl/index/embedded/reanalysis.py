@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 VERSION: Final = "words analysis"  #: choice: the analysis that made the words
 _STEP: Final = 500  #: chunks of one transaction
 _QUIET: Final = 2.0  #: seconds without a line
+_BETWEEN: Final = 10.0  #: seconds between two lines
 _HOLDS: Final = "SELECT 1 FROM chunk LIMIT 1"
 _STATE: Final = {
     "sqlite": "SELECT value FROM choice WHERE name = ?",
@@ -109,14 +110,22 @@ def _step(connection: Connection) -> int | None:
 
 
 class _Log:
-    """Logs the progress of what takes longer than two seconds."""
+    """Tells the progress of what takes longer than two seconds.
+
+    These are warnings, which a command prints while its log is off: it seems to stand still.
+    """
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _QUIET
 
     def __call__(self, done: int, total: int) -> None:
-        """Log how many chunks are done, at most every two seconds."""
+        """Tell how many chunks are done, after two seconds and then every ten."""
         now = time.monotonic()
-        if now >= self._next:
-            self._next = now + _QUIET
-            logger.info("words of stored texts are made anew: %d of %d chunks", done, total)
+        if now >= self._next and done < total:
+            self._next = now + _BETWEEN
+            logger.warning(
+                "the words of stored texts are made anew, once after an upgrade;"
+                " searches answer meanwhile: %s of %s chunks",
+                f"{done:,}",
+                f"{total:,}",
+            )
