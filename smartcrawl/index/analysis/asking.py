@@ -41,11 +41,12 @@ def asked_words(text: str) -> list[Word]:
     >>> [[word.form for word in asked_words(text)] for text in ("텍스트를", "복제하려면")]
     [['텍스', '스트'], ['복제']]
     """
-    found = [
-        (Word(at + start, at + end, form), end > _end(run))
-        for at, run in runs_at(text)
-        for start, end, form in run_words(run)
-    ]
+    found: list[tuple[Word, bool]] = []
+    for at, run in runs_at(text):
+        stem = _end(run)
+        found += [
+            (Word(at + start, at + end, form), end > stem) for start, end, form in run_words(run)
+        ]
     kept = [
         word for word, is_ending in found if not is_ending and not _BETWEEN.fullmatch(word.form)
     ]

@@ -142,7 +142,7 @@ def index_places(text: str, language: str = "") -> Iterator[Place]:
     known = _known(language)
     for start, run in runs_at(text):
         keys = known[run]
-        if len(keys) == 1:
+        if len(keys) == 1 and not is_unspaced(run):
             yield Place(start, start + len(run), keys[0], run)
         else:
             words = zip(run_words(run, language), keys, strict=True)
