@@ -32,6 +32,7 @@ class Hub:
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.files: dict[str, bytes | str] = {}
+        self.moves = 302  #: status of redirects
         self.asked: list[str] = []
 
 
@@ -41,7 +42,8 @@ def serving() -> Iterator[Hub]:
         def do_GET(self) -> None:
             hub.asked.append(self.path)
             found = hub.files.get(self.path)
-            self.send_response(404 if found is None else 302 if isinstance(found, str) else 200)
+            is_moved = isinstance(found, str)
+            self.send_response(404 if found is None else hub.moves if is_moved else 200)
             body = found if isinstance(found, bytes) else b""
             if isinstance(found, str):
                 self.send_header("Location", found)
@@ -137,6 +139,23 @@ def test_the_known_models_are_listed_with_size_and_licence(place: Place):
     assert out.splitlines()[-1].endswith("embed --model NAME")
 
 
+def test_what_was_hashed_stays_as_it_was_hashed():
+    """Of the files that the embedder read; another digest is of another file."""
+    found = {
+        (model.name, file.name): (file.size, file.digest[:12])
+        for model in MODELS
+        for file in model.files
+        if file.digest
+    }
+    assert found == {
+        ("all-MiniLM-L6-v2", "model.onnx"): (22_972_370, "afdb6f1a0e45"),
+        ("all-MiniLM-L6-v2", "tokenizer.json"): (711_661, "da0e79933b9e"),
+        ("bge-small-en-v1.5", "model.onnx"): (34_014_426, "6c9c6101a956"),
+        ("bge-small-en-v1.5", "tokenizer.json"): (711_396, "d241a60d5e8f"),
+    }
+    assert {model.dimension for model in MODELS} == {384}
+
+
 def test_digests_and_sizes_are_whole_or_absent():
     for model in MODELS:
         for file in model.files:
@@ -230,13 +249,26 @@ def test_a_dry_run_downloads_nothing(place: Place, model: KnownModel, hub: Hub):
     assert not place.folder.exists()
 
 
-def test_redirects_are_followed(place: Place, model: KnownModel, hub: Hub):
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_followed(place: Place, model: KnownModel, hub: Hub, status: int):
+    hub.moves = status
     hub.files["/cdn/1"] = hub.files["/m/onnx/small.onnx"]
     hub.files["/m/onnx/small.onnx"] = f"{hub.url}/cdn/0"
     hub.files["/cdn/0"] = "1"
 
     assert place.json("--model", "small", "--download")["isWhole"]
     assert hub.asked[:3] == ["/m/onnx/small.onnx", "/cdn/0", "/cdn/1"]
+
+
+@pytest.mark.parametrize("hops", [5, 6])
+def test_five_redirects_are_followed(place: Place, model: KnownModel, hub: Hub, hops: int):
+    hub.files[f"/m/onnx/{hops}"] = hub.files["/m/onnx/small.onnx"]
+    hub.files["/m/onnx/small.onnx"] = "1"
+    hub.files |= {f"/m/onnx/{n}": f"{n + 1}" for n in range(1, hops)}
+
+    _, err = place.run("--model", "small", "--download", expect=int(hops > 5))
+
+    assert ("more than 5 redirects" in err) is (hops > 5)
 
 
 @pytest.mark.parametrize(
