@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.times import iso_time
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.removal.purge import (
     Removal,
     Target,
@@ -26,6 +26,7 @@ from smartcrawl.rules.model import RemovalRule, Word
 
 #: Addresses that the result of an order names.
 NAMED: Final = 100
+LOST_TEXT: Final = "it now returns an error; the last good copy is still searchable"
 #: Rules of removal in words.
 RULE_TEXTS: Final[Mapping[RemovalRule, str]] = {
     RemovalRule.GONE: "the server answers that the page is gone",
@@ -110,9 +111,10 @@ class WaitingRemovals(NamedTuple):
     """The pages of one source that are removed, or may be; each list sorted by record."""
 
     source: str
+    stored: int  #: stored pages of the source
     waiting: list[Target]  #: withheld, or of a place that the last run found empty
-    lost: list[Target]
-    orphans: list[Target]  #: those that do not wait for approval
+    lost: list[Target]  #: those that do not wait for approval
+    orphans: list[Target]  #: likewise
 
     @property
     def run(self) -> int | None:
@@ -120,6 +122,10 @@ class WaitingRemovals(NamedTuple):
         return max((t.run or 0 for t in self.waiting if t.removable), default=None)
 
 
+_STORED: Final = """
+SELECT o.name, count(*) FROM record r JOIN source o ON o.no = r.source
+ WHERE r.content IS NOT NULL AND o.name IN carray(:sources) GROUP BY o.name
+"""
 _LAST_RUNS: Final = """
 SELECT o.name, max(r.no) FROM run r JOIN source o ON o.no = r.source
  WHERE r.finished_at IS NOT NULL AND o.kind IN ('files', 'sharepoint') GROUP BY o.name
@@ -140,23 +146,26 @@ def reported_waiting_removals(
             emptied = emptied_page_rows(connection, run)
             waiting += [target for target in emptied if target.no not in withheld]
     withheld = {target.no for target in waiting}
+    lost = lost_page_rows(connection, policy, sources=sources)
     orphans = orphaned_page_rows(connection, sources=sources)
-    parts = (
-        waiting,
-        lost_page_rows(connection, policy, sources=sources),
-        [target for target in orphans if target.no not in withheld],
-    )
+    others = ([one for one in rows if one.no not in withheld] for rows in (lost, orphans))
+    parts = (waiting, *others)
+    counted: Any = connection.execute(_STORED, {"sources": Many(sources)}).fetchall()
+    stored = {str(name): int(count) for name, count in counted}
     found = []
     for source in sorted({target.source for part in parts for target in part}):
         own = ([target for target in part if target.source == source] for part in parts)
-        found.append(WaitingRemovals(source, *own))
+        found.append(WaitingRemovals(source, stored.get(source, 0), *own))
     return found
 
 
-def removal_target_report(target: Target) -> dict[str, Any]:
-    """Return a page that may be removed, with its record and the rule in words."""
+def removal_target_report(target: Target, text: str = "") -> dict[str, Any]:
+    """Return a page that may be removed, with its record and the rule in words.
+
+    ``text``: the words, where they are not those of the rule.
+    """
     record = {"no": target.no} | _orphan(target, target.age)
-    return record | {"text": RULE_TEXTS[target.rule]}
+    return record | {"text": text or RULE_TEXTS[target.rule]}
 
 
 def removal_rule_counts(targets: Iterable[Target]) -> list[dict[str, Any]]:

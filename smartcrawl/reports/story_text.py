@@ -192,7 +192,12 @@ def story_link_text(link: dict[str, Any]) -> str:
 
 def story_event_text(event: dict[str, Any]) -> str:
     """Return an event of a record on one line, with its time, run and evidence."""
-    text = f"{event['at']}  run {event['run']}: {event['event']}"
+    return f"{event['at']}  run {event['run']}: {story_event_words(event)}"
+
+
+def story_event_words(event: dict[str, Any]) -> str:
+    """Return an event of a record with its evidence."""
+    text = str(event["event"])
     if event["event"] == "removed":
         text += f", {event['rule']}: {_found(event['found'])}"
         if event["restorable"]:

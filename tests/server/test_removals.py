@@ -127,7 +127,7 @@ def test_what_the_guard_withholds_is_told_with_its_rule_and_a_sample(site: Site)
     sample = found["waiting"]["sample"]
     assert [page["url"] for page in sample] == LOST[:3]
     assert [page["no"] for page in sample] == list(map(site.desk.number, LOST[:3]))
-    assert found["lost"]["count"] == 20
+    assert found["lost"]["count"] == 0  # they wait
 
 
 def test_what_was_reached_again_stays(site: Site):
@@ -138,6 +138,25 @@ def test_what_was_reached_again_stays(site: Site):
 
     assert (waiting["count"], waiting["removable"]) == (20, 19)
     assert waiting["sample"][0]["stays"] == "it was reached or answered since"
+
+
+def test_lost_and_orphaned_pages_are_told_apart_from_those_that_wait(site: Site):
+    with transaction(site.desk.connection):
+        site.desk.connection.execute("DELETE FROM candidate")
+    (found,) = site.removals(limit=1)["sources"]
+
+    assert (found["run"], found["why"], found["waiting"]["count"]) == (None, None, 0)
+    assert (found["lost"]["count"], found["lost"]["removable"]) == (20, 20)
+    assert found["lost"]["sample"][0]["text"].startswith("it now returns an error")
+    site.desk.open(now=LATER + 60)
+    site.desk.write(
+        *(site.desk.visit(url, outcome=Outcome.NOT_MODIFIED, status=304) for url in KEPT[1:]),
+        reached={site.desk.number(url): 0 for url in PAGES if url != KEPT[0]},
+        now=LATER + 60,
+    )
+    site.desk.seal(now=LATER + 60)
+    (found,) = site.removals(limit=9)["sources"]
+    assert KEPT[0] in [page["url"] for page in found["orphans"]["sample"]]
 
 
 def test_an_approval_removes_at_most_its_number_and_an_undo_brings_it_back(site: Site):
@@ -154,6 +173,7 @@ def test_an_approval_removes_at_most_its_number_and_an_undo_brings_it_back(site:
     done = site.order(id_)
     assert (done["status"], done["reasons"], site.stored()) == ("ended", [], 20)
     assert (done["result"]["removed"], done["result"]["left"]) == (10, 10)
+    assert site.removals()["sources"][0]["stored"] == 20
     assert done["result"]["urls"][0] == {"url": LOST[0], "what": "removed"}
     (removed,) = site.removals()["removed"]
     assert (removed["run"], removed["restorable"]) == (done["result"]["undoRun"], 10)

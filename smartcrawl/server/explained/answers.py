@@ -188,10 +188,10 @@ class SourceRemovals(Answer):
     )
     waiting: RemovablePages = Field(description="Removals that wait for approval")
     lost: RemovablePages = Field(
-        description="Stored pages that now return an error; `removable` are those that"
-        " `smartcrawl deltamerge -D` removes"
+        description="Stored pages that now return an error, and do not wait; `removable` are those"
+        " that `smartcrawl deltamerge -D` removes"
     )
-    orphans: RemovablePages = Field(description="Stored pages that no page links to any more")
+    orphans: RemovablePages = Field(description="Stored pages without a link, that do not wait")
 
 
 class RemovedPages(Answer):

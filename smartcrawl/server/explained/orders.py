@@ -53,6 +53,7 @@ from smartcrawl.server.queries import (
     number_of_path,
     refuse_api_query,
 )
+from smartcrawl.sources.fields import Between, JsonInteger
 from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, JobError
 
 logger = logging.getLogger(__name__)
@@ -169,7 +170,9 @@ class ApproveOrder(BaseModel):
 
     model_config = _order(max=10)
 
-    max: int = Field(ge=1, le=MOST_NUMBER, description="Pages that are removed at most")
+    max: Annotated[JsonInteger, Between(1, MOST_NUMBER)] = Field(
+        description="Pages that are removed at most"
+    )
 
 
 class UndoOrder(BaseModel):

@@ -11,11 +11,12 @@ from pydantic import Field
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
-from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.orders import latest_removal_order_rows
 from smartcrawl.registry.removal.purge import Target, removal_rows
 from smartcrawl.registry.visibility import readable_source_names
 from smartcrawl.reports.removals import (
+    LOST_TEXT,
     WaitingRemovals,
     removal_rule_counts,
     removal_target_report,
@@ -41,10 +42,6 @@ _KEPT: Final = 20  #: lists that are kept, by their sources
 _MOST_SAMPLE: Final = 1_000
 _MOST_RUNS: Final = 100
 _MOST_ORDERS: Final = 20
-_STORED: Final = """
-SELECT o.name, count(*) FROM content c JOIN source o ON o.no = c.source
- WHERE o.name IN carray(:sources) GROUP BY o.name
-"""
 
 
 class RemovalsQuery(Query):
@@ -104,15 +101,15 @@ def removals_data(
     offset: int = 0,
 ) -> dict[str, Any]:
     """Return the lists under the keys of ``AllRemovals``, and what was removed and ordered."""
-    counted: Any = connection.execute(_STORED, {"sources": Many(names)}).fetchall()
-    stored = {str(name): int(count) for name, count in counted}
 
-    def pages(targets: Sequence[Target]) -> dict[str, Any]:
+    def pages(targets: Sequence[Target], text: str = "") -> dict[str, Any]:
         return {
             "count": len(targets),
             "removable": sum(target.removable for target in targets),
-            "rules": removal_rule_counts(targets),
-            "sample": [removal_target_report(one) for one in targets[offset : offset + limit]],
+            "rules": [] if text else removal_rule_counts(targets),
+            "sample": [
+                removal_target_report(one, text) for one in targets[offset : offset + limit]
+            ],
         }
 
     why = withholding_text(options.sweep_max_ratio, options.sweep_min_count)
@@ -122,11 +119,11 @@ def removals_data(
         "sources": [
             {
                 "source": one.source,
-                "stored": stored.get(one.source, 0),
+                "stored": one.stored,
                 "run": one.run,
                 "why": why if one.waiting else None,
                 "waiting": pages(one.waiting),
-                "lost": pages(one.lost),
+                "lost": pages(one.lost, LOST_TEXT),
                 "orphans": pages(one.orphans),
             }
             for one in lists

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from smartcrawl.model.redaction import visible_text
-from smartcrawl.reports.story_text import story_event_text, story_facts, story_link_text
+from smartcrawl.reports.story_text import story_event_words, story_facts, story_link_text
 from smartcrawl.server.pages.pages import ApiReply, Pages, page_form
 
 _RECORDS: Final = "/api/v1/records"
@@ -111,7 +111,7 @@ def _shown(
         title=f"{visible_text(story['record']['url'])} – Record",
         story=story,
         facts=_grouped(story),
-        events=[(event, story_event_text(event)) for event in reversed(story["history"])],
+        events=[(event, story_event_words(event)) for event in reversed(story["history"])],
         links=[(link["url"], story_link_text(link)) for link in story["linksOut"]["shown"]],
         asked=request.query_params,
         done=done,
