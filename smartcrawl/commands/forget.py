@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from smartcrawl.model.exceptions import RegistryError, UsageError
@@ -17,6 +20,12 @@ from smartcrawl.model.urls import (
 )
 from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.items import delete_pending_pin_rows
+from smartcrawl.registry.removal.orders import (
+    COMMAND_LINE,
+    RemovalAction,
+    RemovalOrder,
+    new_removal_order,
+)
 from smartcrawl.registry.removal.purge import (
     KnownRecord,
     forgettable_page_rows,
@@ -26,6 +35,8 @@ from smartcrawl.registry.removal.purge import (
     unpin_rows,
 )
 from smartcrawl.registry.removal.tombstones import delete_empty_source_rows, is_empty_source
+from smartcrawl.registry.runs.runs import last_run_row
+from smartcrawl.reports.removals import approval_result
 from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.why import reported_near_misses
 from smartcrawl.sources.declared import load_declared_sources
@@ -63,6 +74,7 @@ class Command(ChangingCommand):
             metavar="N",
             help="with --source: remove it if it has at most N pages",
         )
+        self.add_order(parser)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -74,6 +86,8 @@ class Command(ChangingCommand):
             word = single_terminal_argument(args, "URL", f"{program_name()} forget URL")
             url = address_argument(word, connection, self.options)
             self._address(connection, sources, url, opts)
+        elif opts.order is not None:
+            raise UsageError("--order needs a URL")
         elif opts.source is None:
             raise UsageError(
                 f"nothing given to forget: {program_name()} forget URL, or "
@@ -107,11 +121,16 @@ class Command(ChangingCommand):
                 f"{display_url(url)} is not known{where} (looked for {sought}){meant or ';'}"
                 f" {program_name()} registry lists all known addresses"
             )
-        with self.leased(page.source for page in found) as now:
+        with (
+            self.kept(connection, _order(connection, found, url), opts) as result,
+            self.leased(page.source for page in found) as now,
+        ):
             targets = [page.forgotten() for page in found if page.held]
             done = self.purge(connection, targets, now, most=None)
             if not self.dry:
                 unpin_rows(connection, [page.no for page in found])
+            if done or opts.order is not None:
+                result.update(approval_result(done, (), 0))
         for page in found:
             if not page.held or page.pinned:
                 shown = display_url(page.url)
@@ -169,3 +188,13 @@ class Command(ChangingCommand):
             )
         if done or not emptied or opts.format == "json":
             self.report(done, 0, opts)
+
+
+def _order(connection: Connection, found: Sequence[KnownRecord], url: str) -> RemovalOrder:
+    """Return what is done as it is kept: under the last run of a source, which undoes it."""
+    source = found[0].source if found else ""
+    last = last_run_row(connection, source)
+    run = 0 if last is None else last[0]
+    now = int(time.time())
+    order = new_removal_order(source, RemovalAction.FORGET, run, COMMAND_LINE, now)
+    return replace(order, url=display_url(url))

@@ -40,7 +40,7 @@ SEARCH_PATH: Final = "/api/Search"
 #: Paths that change every page at once.
 _ADMIN: Final = ("/api/RebuildIndex/",)
 #: Paths that remove or restore pages at once.
-_OF_REMOVALS: Final = re.compile(r"/api/v1/runs/[^/]*/(?:approve|undo)/?")
+_OF_REMOVALS: Final = re.compile(r"/api/v1/(?:runs/[^/]*/(?:approve|undo)|records/[^/]*/forget)/?")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 

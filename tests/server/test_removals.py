@@ -256,13 +256,45 @@ def test_who_approved_is_kept(site: Site, tmp_path: Path):
     assert [one["result"]["removed"] for one in orders] == [1, 5]
 
 
+def test_a_page_is_forgotten_and_brought_back(site: Site):
+    path = f"records/{site.desk.number(KEPT[0])}/forget"
+
+    ordered = site.ask("POST", path, json={"confirm": True})
+    again = site.ask("POST", path, json={"confirm": True})
+
+    assert ordered.status_code == 202
+    assert again.json()["order_id"] == ordered.json()["order_id"]
+    assert (ordered.json()["action"], ordered.json()["url"]) == ("forget", KEPT[0])
+    assert site.carry_out() == 0
+    done = site.order(ordered.json()["order_id"])
+    assert (done["result"]["removed"], site.stored()) == (1, 29)
+    assert done["result"]["urls"] == [{"url": KEPT[0], "what": "removed"}]
+    gone = site.ask("POST", path, json={"confirm": True})
+    assert gone.status_code == 409
+    assert "nothing is stored of it" in error_of(gone)["details"]["reason"]
+
+    site.ask("POST", f"runs/{done['result']['undoRun']}/undo", json={})
+    assert site.carry_out() == 0
+    assert site.stored() == 30
+
+
+def test_a_forgotten_page_of_the_command_line_is_kept_in_the_list(site: Site, tmp_path: Path):
+    run_command("forget", [KEPT[0], "--data-dir", str(tmp_path)])
+
+    (order,) = site.removals()["orders"]
+    assert (order["action"], order["url"], order["by"]) == ("forget", KEPT[0], "command line")
+
+
 @pytest.mark.parametrize("scope", [Scope.READ, Scope.OPERATE])
 def test_an_approval_takes_a_key_of_an_administrator(site: Site, scope: Scope):
     with transaction(site.desk.connection):
         key, _ = make_api_key(site.desk.connection, "Ben", scope, LATER)
 
-    for path, body in (("approve", {"max": 1}), ("undo", {})):
-        answer = site.ask("POST", f"runs/2/{path}", json=body, headers={"X-API-Key": key})
+    orders = (
+        ("runs/2/approve", {"max": 1}), ("runs/2/undo", {}), ("records/1/forget", {"confirm": True})
+    )  # fmt: skip
+    for path, body in orders:
+        answer = site.ask("POST", path, json=body, headers={"X-API-Key": key})
         assert answer.status_code == 403
         assert "scope admin" in error_of(answer)["details"]["reason"]
 
@@ -291,6 +323,9 @@ def test_an_idempotency_key_orders_once(site: Site):
         ("runs/2/approve", {}, 400, "max"),
         ("runs/2/approve", {"max": 1, "run": 2}, 400, "run"),
         ("runs/2/undo", {"pin": 1}, 400, "pin"),
+        ("records/999/forget", {"confirm": True}, 404, "record_id"),
+        ("records/1/forget", {"confirm": False}, 400, "confirm"),
+        ("records/1/forget", {}, 400, "confirm"),
     ],
 )
 def test_a_wrong_order_names_its_field(

@@ -1,4 +1,4 @@
-"""Orders to approve withheld removals or to undo removals, with their results (ADR 168).
+"""Orders to approve withheld removals, to undo removals, or to forget a page (ADR 168).
 
 A command that does this keeps it here, too: so the list says who approved what, and when. Every
 function is part of the transaction of its caller.
@@ -18,13 +18,13 @@ from smartcrawl.registry.connection import Connection, Many
 #: The orderer of what a command does without an order of the API.
 COMMAND_LINE: Final = "command line"
 _COLUMNS: Final = (
-    "id, source, action, run, most, is_pinned, orderer, state, result, reasons, created_at,"
+    "id, source, action, run, most, is_pinned, url, orderer, state, result, reasons, created_at,"
     " ended_at"
 )
 _OPEN: Final = "state IN ('waiting', 'running')"
 _INSERT: Final = """
-INSERT INTO removal_order (id, source, action, run, most, is_pinned, orderer, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO removal_order (id, source, action, run, most, is_pinned, url, orderer, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _GET: Final = f"SELECT {_COLUMNS} FROM removal_order WHERE id = ?"
 _OPEN_OF: Final = f"""
@@ -47,6 +47,7 @@ class RemovalAction(StrEnum):
 
     APPROVE = "approve"
     UNDO = "undo"
+    FORGET = "forget"
 
 
 class RemovalOrderState(StrEnum):
@@ -67,6 +68,7 @@ class RemovalOrder:
     run: int
     most: int | None  #: pages that an approval removes at most
     is_pinned: bool  #: whether an undo pins the pages
+    url: str | None  #: of the page that is to be forgotten
     orderer: str  #: id and name of an API key, or COMMAND_LINE
     state: RemovalOrderState
     result: dict[str, Any] | None
@@ -81,12 +83,12 @@ class RemovalOrder:
 
     def orders_same(self, other: RemovalOrder) -> bool:
         """Whether two orders are about the same removals, in the same way."""
-        own = (self.action, self.run, self.most, self.is_pinned)
-        return own == (other.action, other.run, other.most, other.is_pinned)
+        own = (self.action, self.run, self.most, self.is_pinned, self.url)
+        return own == (other.action, other.run, other.most, other.is_pinned, other.url)
 
 
 def _order(row: Sequence[Any]) -> RemovalOrder:
-    id_, source, action, run, most, pinned, orderer, state, result, reasons, *times = row
+    id_, source, action, run, most, pinned, url, orderer, state, result, reasons, *times = row
     return RemovalOrder(
         id_,
         source,
@@ -94,6 +96,7 @@ def _order(row: Sequence[Any]) -> RemovalOrder:
         run,
         most,
         bool(pinned),
+        url,
         orderer,
         RemovalOrderState(state),
         None if result is None else json.loads(result),
@@ -110,14 +113,14 @@ def new_removal_order(
     waiting = RemovalOrderState.WAITING
     id_ = f"ro_{token_hex(8)}"
     return RemovalOrder(
-        id_, source, action, run, None, False, orderer, waiting, None, (), now, None
+        id_, source, action, run, None, False, None, orderer, waiting, None, (), now, None
     )
 
 
 def store_removal_order_row(connection: Connection, order: RemovalOrder) -> None:
     """Store a new order, which waits."""
     facts = (order.id, order.source, order.action, order.run, order.most, order.is_pinned)
-    connection.execute(_INSERT, (*facts, order.orderer, order.created_at))
+    connection.execute(_INSERT, (*facts, order.url, order.orderer, order.created_at))
 
 
 def removal_order_row(connection: Connection, id_: str) -> RemovalOrder | None:

@@ -108,14 +108,21 @@ EXAMPLE_ORDER: Final = "ro_5d0c1f6a2b3e4d7c"
 
 
 class OrderedRemoval(Answer):
-    """An approval of withheld removals, or an undo of removals."""
+    """An approval of withheld removals, an undo of removals, or a page that is forgotten."""
 
     order_id: str = Field(examples=[EXAMPLE_ORDER])
     source: str = Field(examples=["docs"])
-    action: Literal["approve", "undo"]
-    run: int = Field(description="Number of the run of the removals", examples=[17])
+    action: Literal["approve", "undo", "forget"]
+    run: int = Field(
+        description="Number of the run of the removals; of a forgotten page, of the run whose undo"
+        " brings it back",
+        examples=[17],
+    )
     max: int | None = Field(description="Pages that an approval removes at most", examples=[10])
     pin: bool = Field(description="Whether an undo keeps the pages, even if no page links there")
+    url: str | None = Field(
+        description="The page that is forgotten", examples=["https://docs.example.com/old"]
+    )
     by: str = Field(
         description="Name and id of the API key, `without a key`, or `command line`",
         examples=["Anna (0b5d9a6c1e2f)"],

@@ -1,4 +1,4 @@
-"""Orders over HTTP to approve withheld removals, or to undo removals (ADR 168).
+"""Orders over HTTP to approve withheld removals, to undo removals, or to forget a page (ADR 168).
 
 The server has one connection for writing, so that it does not remove pages itself: an order waits,
 and a process carries it out by the command that an operator would type, under the lease of the
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -33,6 +33,7 @@ from smartcrawl.registry.removal.orders import (
 )
 from smartcrawl.registry.removal.purge import (
     emptied_page_rows,
+    known_record_row,
     source_row_of_run,
     withheld_candidate_rows,
 )
@@ -71,6 +72,7 @@ class BegunOrder(Work):
     run: int
     most: int | None
     is_pinned: bool
+    url: str | None
 
     @property
     def label(self) -> str:
@@ -84,6 +86,9 @@ class BegunOrder(Work):
 
     def words(self, program: CrawlProgram) -> list[str]:
         """Return the command that an operator would type."""
+        if self.action is RemovalAction.FORGET:
+            of_source = ["--source", self.name, "--order", self.id]
+            return [*program.plain, "forget", str(self.url), *of_source]
         if self.action is RemovalAction.UNDO:
             pinned = ["--pin"] if self.is_pinned else []
             return [*program.plain, "undo", str(self.run), *pinned, "--order", self.id]
@@ -103,7 +108,7 @@ SELECT k.id, NULL FROM removal_order k LEFT JOIN process p ON p.kind = 'removal'
 """
     LOCK = "UPDATE removal_order SET state = state WHERE id = ? AND state IN ('waiting', 'running')"
     BEGUN = f"""
-SELECT k.id, k.source, k.action, k.run, k.most, k.is_pinned, {PROCESS_COLUMNS}
+SELECT k.id, k.source, k.action, k.run, k.most, k.is_pinned, k.url, {PROCESS_COLUMNS}
   FROM removal_order k JOIN process p ON p.kind = 'removal' AND p.id = k.id
  WHERE {_OPEN} AND p.server IS NOT NULL AND k.id = coalesce(:id, k.id) ORDER BY k.no
 """
@@ -113,11 +118,12 @@ SELECT k.id, k.source, k.action, k.run, k.most, k.is_pinned, {PROCESS_COLUMNS}
         return BegunOrder(
             id=row[0],
             name=row[1],
-            started=Started.of(row[6:]),
+            started=Started.of(row[7:]),
             action=RemovalAction(row[2]),
             run=row[3],
             most=row[4],
             is_pinned=bool(row[5]),
+            url=row[6],
         )
 
     def exited(self, work: BegunOrder, exited: Exited, log: str, now: int) -> None:
@@ -152,6 +158,7 @@ def removal_order_data(order: RemovalOrder) -> dict[str, Any]:
         "run": order.run,
         "max": order.most,
         "pin": order.is_pinned,
+        "url": order.url,
         "by": order.orderer,
         "status": order.state.value,
         "created_at": iso_time(order.created_at),
@@ -185,6 +192,14 @@ class UndoOrder(BaseModel):
     )
 
 
+class ForgetOrder(BaseModel):
+    """The order to forget a page."""
+
+    model_config = _order(confirm=True)
+
+    confirm: Literal[True] = Field(description="That its content is to be removed", examples=[True])
+
+
 def approvable_removals(connection: Connection, source: str, run: int) -> int:
     """Return how many pages an approval of a run would remove, were its number large enough."""
     waiting = withheld_candidate_rows(connection, sources=[source], run=run)
@@ -198,10 +213,7 @@ def _refusal(
 ) -> str | None:
     """Return why an order cannot be carried out now, or None."""
     if is_held:
-        last = last_run_row(connection, source)
-        if last is not None and last[2] in UNFINISHED:
-            return f"run {last[0]} of {source} is open: order it after that run"
-        return f"a command is at work on {source}: order it again in a minute"
+        return _busy(connection, source)
     if action is RemovalAction.APPROVE and not approvable_removals(connection, source, run):
         return f"no removal of run {run} waits for approval: it was approved before, or refuted"
     if action is RemovalAction.UNDO and not undoable_rows(connection, run).restored:
@@ -210,6 +222,14 @@ def _refusal(
             " content has expired (UNDO_TTL_SECONDS)"
         )
     return None
+
+
+def _busy(connection: Connection, source: str) -> str:
+    """Return why a source with a process at work on it takes no order."""
+    last = last_run_row(connection, source)
+    if last is not None and last[2] in UNFINISHED:
+        return f"run {last[0]} of {source} is open: order it after that run"
+    return f"a command is at work on {source}: order it again in a minute"
 
 
 class RemovalOrdering:
@@ -222,14 +242,27 @@ class RemovalOrdering:
     async def answer(
         self, request: Request, run: int, action: RemovalAction, **choices: Any
     ) -> Response:
-        """Answer a request with the order, which waits for its process."""
+        """Answer a request about a run with the order, which waits for its process."""
         reader = self._context.reader(request)
         order = self._order(request, run, action, **choices)
+        held = self._context.stores.database.is_held
+        return await self._placed(
+            request, lambda seen: checked_removal_order(seen, order, reader, held)
+        )
 
-        def check(connection: Connection) -> RemovalOrder | JobError:
-            held = self._context.stores.database.is_held
-            return checked_removal_order(connection, order, reader, held)
+    async def forget(self, request: Request, number: int) -> Response:
+        """Answer a request to forget a record with the order, which waits for its process."""
+        reader = self._context.reader(request)
+        order = self._order(request, 0, RemovalAction.FORGET)
+        held = self._context.stores.database.is_held
+        return await self._placed(
+            request, lambda seen: checked_forgetting(seen, order, number, reader, held)
+        )
 
+    async def _placed(
+        self, request: Request, check: Callable[[Connection], RemovalOrder | JobError]
+    ) -> Response:
+        """Place an order; ``check``: returns it, or why it is refused."""
         found = await to_thread.run_sync(self._context.stores.read_moment, check)
 
         def work(connection: Connection) -> Reply:
@@ -270,6 +303,38 @@ def checked_removal_order(
     held = is_held(order.source)
     why = _refusal(connection, order.action, order.source, order.run, is_held=held)
     return order if why is None else JobError(CONFLICT, field="run", reason=why, message=_MESSAGE)
+
+
+def checked_forgetting(
+    connection: Connection,
+    order: RemovalOrder,
+    number: int,
+    reader: Reader,
+    is_held: Callable[[str], bool],
+) -> RemovalOrder | JobError:
+    """Return the order to forget a record, or why it is refused.
+
+    ``number``: record.no. ``is_held``: whether a process has the lease of a source.
+    """
+    known = known_record_row(connection, number)
+    stored = stored_visibilities(connection)
+    if known is None or not reader.may_read(known[0].source, stored.get(known[0].source)):
+        reason = "no record has this number"
+        return JobError(NOT_FOUND, field="record_id", reason=reason, message="Record not found")
+    page = known[0]
+    last = last_run_row(connection, page.source)
+    run = 0 if last is None else last[0]
+    order = replace(order, source=page.source, run=run, url=page.url)
+    if open_removal_order_row(connection, page.source) is not None:
+        return order
+    why = None
+    if is_held(page.source):
+        why = _busy(connection, page.source)
+    elif not page.held and not page.pinned:
+        why = "nothing is stored of it, and it is not pinned"
+    if why is None:
+        return order
+    return JobError(CONFLICT, field="record_id", reason=why, message=_MESSAGE)
 
 
 def placed_removal_order(connection: Connection, order: RemovalOrder) -> RemovalOrder:
@@ -327,6 +392,14 @@ def add_routes(context: Context, router: APIRouter) -> None:
     async def undo_removals(request: Request, run: _RUN, order: UndoOrder) -> Response:
         no = number_of_path(run, "run")
         return await ordering.answer(request, no, RemovalAction.UNDO, is_pinned=order.pin)
+
+    @router.post(
+        "/records/{record_id}/forget",
+        summary="Remove the stored content of a page, and unpin it",
+        **described,
+    )
+    async def forget_record(request: Request, record_id: _RUN, order: ForgetOrder) -> Response:
+        return await ordering.forget(request, number_of_path(record_id, "record_id"))
 
     @router.get(
         "/removals/{order_id}",

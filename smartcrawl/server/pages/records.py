@@ -58,10 +58,25 @@ def add_pages(pages: Pages) -> None:
         path = "/api/AddUrlDocument"
         return await _ordered(pages, request, story, path=path, body=body, done="pinned")
 
+    async def confirm(request: Request) -> Response:
+        return _confirm(pages, request, await _story(pages, request))
+
+    async def forget(request: Request) -> Response:
+        story = await _story(pages, request)
+        path = f"{_RECORDS}/{story['no']}/forget"
+        once = page_form(request).get("once", "")
+        reply = await pages.call(request, "POST", path, {"confirm": True}, once=once)
+        if reply.error is None:
+            return pages.redirect(f"/removals/{reply.data['order_id']}")
+        problem = reply.error.reason or reply.error.message
+        return _confirm(pages, request, story, status=reply.status, problem=problem)
+
     pages.add("/records", look_up, navigated="Look up")
     pages.add("/records/{no}", show)
     pages.add("/records/{no}/fetch", fetch, method="POST")
     pages.add("/records/{no}/pin", pin, method="POST")
+    pages.add("/records/{no}/forget", confirm)
+    pages.add("/records/{no}/forget", forget, method="POST")
 
 
 async def _story(pages: Pages, request: Request, **query: str) -> dict[str, Any]:
@@ -117,6 +132,20 @@ def _shown(
         done=done,
         problem=problem,
     )
+
+
+def _confirm(
+    pages: Pages,
+    request: Request,
+    story: dict[str, Any],
+    *,
+    status: int = 200,
+    problem: str = "",
+) -> Response:
+    """Ask whether a page is really to be forgotten; ``problem``: why it was not."""
+    title = f"Forget {visible_text(story['record']['url'])}"
+    values = {"story": story, "problem": problem, "title": title}
+    return pages.show(request, "record_forget.html", status=status, **values)
 
 
 def _grouped(story: dict[str, Any]) -> list[tuple[str, list[str]]]:

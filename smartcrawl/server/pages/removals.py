@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from smartcrawl.model.redaction import visible_text
 from smartcrawl.server.pages.pages import Pages, is_page_fragment, page_form
 
 _REMOVALS: Final = "/api/v1/removals"
@@ -59,7 +60,10 @@ def add_pages(pages: Pages) -> None:
         if is_page_fragment(request):
             text = pages.text(request, "removal_order_state.html", **values)
             return HTMLResponse(text, 200 if values["goes_on"] else _STOP_POLLING)
-        title = f"{found['action'].capitalize()} run {found['run']} of {found['source']}"
+        what = f"run {found['run']} of {found['source']}"
+        if found["url"] is not None:
+            what = visible_text(found["url"])
+        title = f"{found['action'].capitalize()} {what}"
         return pages.show(request, "removal_order.html", title=title, **values)
 
     pages.add("/removals", show, navigated="Removals")

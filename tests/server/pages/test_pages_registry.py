@@ -139,6 +139,34 @@ def test_a_page_is_fetched_anew_and_pinned_by_forms(site: Site, visitor: Visitor
     assert not [f for f in visitor.page(path).forms if f.get("action") == f"{path}/pin"]
 
 
+def test_a_page_is_forgotten_after_a_question(site: Site, visitor: Visitor):
+    path = f"/records/{site.desk.number(KEPT[0])}"
+    (link,) = visitor.page(path).xpath("//a[starts-with(., 'Forget')]")
+    assert link.get("href") == f"{path}/forget"
+
+    ordered = visitor.submit(f"{path}/forget", f"{path}/forget")
+
+    assert ordered.status_code == 303
+    assert site.carry_out() == 0
+    done = visitor.page(ordered.headers["Location"])
+    assert notice(done).startswith(f"Forget {KEPT[0]} of docs")
+    assert notice(done).endswith("1 page removed")
+    assert site.stored() == 29
+    page = visitor.page(path)
+    assert notice(page).startswith("Not searchable: removed: forgotten")
+    assert page.xpath("//a[starts-with(., 'Forget')]") == []
+
+
+def test_a_page_of_a_source_that_is_crawled_is_not_forgotten(site: Site, visitor: Visitor):
+    path = f"/records/{site.desk.number(KEPT[0])}/forget"
+    site.desk.open(now=LATER + 60)
+    with site.database.take("docs", "now"):
+        answer = visitor.submit(path, path)
+
+    assert answer.status_code == 409
+    assert "run 3 of docs is open" in notice(parsed(answer))
+
+
 def test_who_may_not_operate_is_offered_no_order(site: Site):
     reader = keyed(site, Scope.READ)
     path = f"/records/{site.desk.number(LOST[0])}"
