@@ -31,7 +31,8 @@ def hits_with_places(connection: Connection, hits: Sequence[Hit]) -> list[Hit]:
 
     An index of an older version has no places: they are looked up in the stored documents.
     """
-    known = _stored_places(connection, hits)
+    is_known = all(chunk.places is not None for hit in hits for chunk in hit.chunks)
+    known = {} if is_known else _stored_places(connection, hits)
     lacking = {
         hit.no
         for hit in hits
@@ -80,6 +81,8 @@ def chunk_with_best_place(chunk: HitChunk, places: Sequence[ChunkPlace]) -> HitC
     best = best_chunk_place(places, chunk.found, chunk.text)
     page = None if best is None else page_of_place(best.id)
     section = "" if best is None or page is not None else best.id
+    if page is None and not section:
+        return chunk
     return replace(chunk, page=page, section=section)
 
 

@@ -43,7 +43,7 @@ LEAD_LENGTH: Final = 80  #: words at the beginning of a page
 LEAD_PARTS: Final = 3  #: parts of a page in which these are
 _EXACT: Final = 0.03  #: weight of a word as it is written in the query, beside its other forms
 _EXACT_PARTS: Final = 10  #: parts of a page in which they are looked for
-_EXACT_PAGES: Final = 20  #: pages that are rated by them, where counts come out of an index
+_EXACT_PAGES: Final = 12  #: pages that are rated by them, where counts come out of an index
 _SHORTEST: Final = 3  #: letters of a stem by whose first one alone it is looked for
 _SUFFIXED: Final = frozenset({"", "en"})  #: languages whose stems differ from words at the end only
 _FEW: Final = 3  #: words of a short query
@@ -62,6 +62,7 @@ class RankedPart(NamedTuple):
     #: Places of the words of a query in ``searched``, as an index tells them: of the word of the
     #: text, and of that of the query. None: they are not known.
     places: Sequence[tuple[int, int]] | None = None
+    anchors: str | None = None  #: places in it to which a link leads, as they are stored
 
     @property
     def searched(self) -> str:

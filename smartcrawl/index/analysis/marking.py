@@ -16,6 +16,7 @@ from smartcrawl.index.analysis.words import (
 
 SHOWN: Final = 32  #: words of a snippet
 _PAIR: Final = 0.5  #: words that a pair of letters counts, of a script without spaces
+_FEW: Final = 8  #: words found that are looked up one by one
 _DOTS: Final = "…"
 _SENTENCE: Final = re.compile(r"[.!?:…]\s|[。！？।۔]|\n")
 
@@ -94,25 +95,34 @@ class Marker:
             found = self._finder.spans(index_keys(plain, self._language))
         else:
             found = [(at, at + 1, term) for at, term in known if at < many]
-        places, at = [], 0
-        for word in words:
-            start = spaced.index(word, at)
-            at = start + len(word)
-            places.append((start, at))
-        first, last = 0, many - 1
+        first, last, begin = 0, many - 1, 0
         if many > SHOWN:
             start, behind = _fullest(found)
-            first = _plain_beginning(text, places, start, behind - 1)
+            begin = max(0, start - SHOWN)
+            places = _plain_places(spaced, words, begin, behind + SHOWN)
+            first = begin + _plain_beginning(text, places, start - begin, behind - 1 - begin)
             first = max(0, min(first, many - SHOWN))
             last = first + SHOWN - 1
-        begin = places[first][0] if first else 0
-        end = places[last + 1][0] if last + 1 < many else len(text)
-        shown = " ".join(_with_marks(text, places, found, (begin, end), self._marks).split())
+        else:
+            places = _plain_places(spaced, words, 0, many)
+        start = places[first - begin][0] if first else 0
+        end = places[last + 1 - begin][0] if last + 1 < many else len(text)
+        here = [
+            (one - begin, stop - begin, term)
+            for one, stop, term in found
+            if first <= one and stop <= last + 1
+        ]
+        shown = " ".join(_with_marks(text, places, here, (start, end), self._marks).split())
         before = f"{_DOTS} " if first else ""
         dots = f" {_DOTS}" if last + 1 < many else ""
-        return MarkedPart(
-            f"{before}{shown}{dots}", tuple((places[one[0]][0], one[2]) for one in found)
+        if len(found) > _FEW:
+            begin, places = 0, _plain_places(spaced, words, 0, many)
+        there = begin + len(places)
+        starts = tuple(
+            (places[one - begin][0] if begin <= one < there else _start(spaced, one), term)
+            for one, _, term in found
         )
+        return MarkedPart(f"{before}{shown}{dots}", starts)
 
     def _found(self, places: Sequence[Place]) -> list[tuple[int, int, int]]:
         return self._finder.spans([place.key for place in places])
@@ -152,6 +162,24 @@ def _with_marks(
         made += f"{text[at:start]}{marks[0]}{text[start:stop]}{marks[1]}"
         at = stop
     return made + text[at:end]
+
+
+def _start(spaced: str, word: int) -> int:
+    """Return where a word of a text of ASCII begins; ``spaced`` has spaces for its signs."""
+    return len(spaced) - len(spaced.split(None, word)[word].lstrip())
+
+
+def _plain_places(
+    spaced: str, words: Sequence[str], first: int, behind: int
+) -> list[tuple[int, int]]:
+    """Return where some words of a text begin and end; ``spaced`` has spaces for its signs."""
+    at = _start(spaced, first) if first else 0
+    found = []
+    for word in words[first : behind + 1]:
+        start = spaced.index(word, at)
+        at = start + len(word)
+        found.append((start, at))
+    return found
 
 
 def _fullest(found: Sequence[tuple[int, int, int]]) -> tuple[int, int]:

@@ -77,7 +77,7 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.page_types import BEGINNINGS, ENDINGS, NAMED, OTHER
 from smartcrawl.model.program import extra_installation
 from smartcrawl.model.urls import shown_title
-from smartcrawl.registry.chunks import vector_table
+from smartcrawl.registry.chunks import chunk_places_of_text, vector_table
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.visibility import Readable
 
@@ -462,7 +462,7 @@ SELECT content, no, headings, text, position, pictures FROM chunk
  WHERE content IN carray(:contents) AND position < :most ORDER BY content, position
 """
 _SOME = """
-SELECT content, no, headings, text, position, pictures FROM chunk WHERE no IN carray(:chunks)
+SELECT no, headings, text, position, pictures, places FROM chunk WHERE no IN carray(:chunks)
 """
 _FACTS = "SELECT no, content, position, headings FROM chunk WHERE no IN carray(?)"
 _Parts = dict[int, list[RankedPart]]
@@ -727,9 +727,9 @@ class IndexTables:
         if wanted:
             rows = self._connection.execute(_SOME, {"chunks": Many(sorted(wanted))}).fetchall()
             places = {part.key: part.places for part in parts}
-            self._read |= {
-                row[1]: RankedPart(*row[1:])._replace(places=places[row[1]]) for row in rows
-            }
+            for no, headings, text, number, pictures, anchors in rows:
+                found = places[no]
+                self._read[no] = RankedPart(no, headings, text, number, pictures, found, anchors)
         return [
             one
             if one.part is None
@@ -788,7 +788,14 @@ def _hit(one: Ranked, rows: _Rows, parts: Sequence[RankedPart], marker: QueryMar
         document_id=embedded_document_id(bytes(key)),
         sources=tuple(dict.fromkeys(row[1] for row in rows)),
         chunks=tuple(
-            HitChunk(part.number, part.headings, one.snippet, part.text, found=one.found)
+            HitChunk(
+                part.number,
+                part.headings,
+                one.snippet,
+                part.text,
+                places=None if part.anchors is None else chunk_places_of_text(part.anchors),
+                found=one.found,
+            )
             for part, one in zip(parts, seen, strict=True)
             if part.headings or part.text
         ),
