@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from smartcrawl.index.analysis.stems import KeyFinder, Keys, index_keys
+from smartcrawl.index.analysis.stems import KeyFinder, Keys, index_keys, index_words
 from smartcrawl.index.queries import Term
 from smartcrawl.rules.vectors import fuse, keep_places
 
@@ -25,6 +27,7 @@ MOST_SHOWN: Final = 3  #: parts of a page that a hit has
 
 # Tuned by bench/quality --half tuning. Halving or doubling any of them changes little.
 _TITLE: Final = 16.0  #: weight of an occurrence in a title of a few words
+_COVERED: Final = 0.4  #: weight of the words of a title that has few others
 _URL: Final = 2.0
 _HEADINGS: Final = 1.2  #: weight of an occurrence in the headings of a page that has few of them
 _LEAD: Final = 0.5
@@ -49,6 +52,10 @@ _SUFFIXED: Final = frozenset({"", "en"})  #: languages whose stems differ from w
 _FEW: Final = 3  #: words of a short query
 _MOST: Final = 0.5  #: share of the words of a short query that a page must have more of
 _SOME: Final = 0.4  #: the same of a longer one
+
+#: Signs between a title and that of its site.
+_TITLE_SIGNS: Final = re.compile(r" (?:[—–|·:»]|-{1,3}) |: ")
+_SHARING: Final = 4  #: pages that show whether titles have something in common, at least
 
 
 class RankedPart(NamedTuple):
@@ -160,7 +167,7 @@ def rank_searched_pages(
     pages at the end.
     With a word like C++, of which indexes propose the pages that have a C, all are sorted together.
     """
-    finder = _Finder(terms, weights)
+    finder = _Finder(terms, weights, shared_title_parts([page.title for page in pages]))
     pool = len(pages) if any(term.signed for term in terms) else first
     best = [finder.rated(page) for page in pages[:pool]]
     others = [finder.rated(page) for page in pages[pool:]]
@@ -210,12 +217,35 @@ def few_search_terms(many: int) -> float:
     return many * (_MOST if many <= _FEW else _SOME)
 
 
+def shared_title_parts(titles: Sequence[str]) -> dict[str, int]:
+    """Return the parts that half of some titles share, with their words: the name of the site.
+
+    >>> site = " — Python 3.11 documentation"
+    >>> shared_title_parts([f"{name}{site}" for name in ("ast", "bdb", "cmd", "dis")])
+    {'Python 3.11 documentation': 4}
+    >>> shared_title_parts(["Cells: copy", "Cells: move"])
+    {}
+    """
+    parts = Counter(
+        part for title in titles for part in {*_TITLE_SIGNS.split(title)} if part != title
+    )
+    least = max(_SHARING, len(titles) / 2)
+    return {part: len(index_words(part)) for part, many in parts.items() if many >= least}
+
+
 class _Finder:
     """Rates pages for one query."""
 
-    def __init__(self, terms: Sequence[Term], weights: Sequence[float]) -> None:
+    def __init__(
+        self,
+        terms: Sequence[Term],
+        weights: Sequence[float],
+        shared: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """``shared``: words of parts of titles that most pages share."""
         self._terms = terms
         self._weights = list(weights)
+        self._shared = shared
         self._total = sum(weights) or 1.0
         self._signs = {t.signed: f"{t.signed} {n}" for n, t in enumerate(terms) if t.signed}
         self._signed = _signed_words(self._signs) if self._signs else None
@@ -302,7 +332,8 @@ class _Finder:
         """Rate a page by its best part and as a whole."""
         counts, exact = (page.counts, set[int]()) if page.counts else self.counted(page)
         body = [0] * len(self._weights)
-        long = 0.7 + 0.1 * counts.title_length
+        own = self._own_title(page.title, counts)
+        long = 0.7 + 0.1 * own
         base = [_LEAD * min(often, 2) for often in counts.lead]
         for term in counts.title:
             base[term] += _TITLE / long
@@ -344,9 +375,18 @@ class _Finder:
             rated = [(_PART * words, page.parts[0])]
         best = sorted(rated, key=itemgetter(0), reverse=True)[:MOST_SHOWN]
         score = whole + (best[0][0] if best else 0.0) + self._exact.rated(exact & covered)
+        covered_title = sum(self._weights[n] for n in counts.title)
+        score += _COVERED * covered_title * min(1.0, len(counts.title) / own)
         shown = [part for _, part in best]
         terms = len(covered | page.matched)
         return Ranked(page, score, next(iter(shown), None), terms, shown[1:], densest)
+
+    def _own_title(self, title: str, counts: PageCounts) -> int:
+        """Return how many words of a title are its own, at least one."""
+        if not self._shared:
+            return max(1, counts.title_length)
+        shared = sum(self._shared.get(part, 0) for part in _TITLE_SIGNS.split(title))
+        return max(1, counts.title_length - shared)
 
     def _of_part(
         self, base: Sequence[float], above: Collection[int], found: Sequence[int], length: int

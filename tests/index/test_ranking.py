@@ -457,10 +457,31 @@ def test_a_word_as_it_is_written_comes_before_its_other_forms():
     assert ranked("cafe", accented, plain) == "plain accented"
 
 
-def test_scores_fall_from_pages_with_enough_words_to_those_with_few():
+def test_scores_fall_from_first_to_last():
     terms = parsed_search_query("red oil lamp").terms
     pages = [page("all", "word " * 900 + "red oil lamp"), page("one", "red", title="Red")]
-    found = rank_searched_pages(terms, [1.0] * 3, pages)
+    first, second = rank_searched_pages(terms, [1.0] * 3, pages)
 
-    assert [one.page.key for one in found] == ["all", "one"]
-    assert found[0].score >= found[1].score
+    assert first.score >= second.score
+
+
+def test_a_title_that_has_little_but_the_words_comes_first():
+    pages = [
+        page("more", "row red lamp oil", title="Clean the red lamp every day with oil"),
+        page("right", "row", title="Red lamp"),
+    ]
+
+    assert ranked("red lamp", *pages).split() == ["right", "more"]
+
+
+def test_the_name_of_a_site_in_all_titles_makes_none_of_them_longer():
+    name = " — The long manual of all the things that there are in this house"
+    titles = ["Red lamp", "Oil", "Rows", "Cells", "Doors"]
+    named = [page(title, title, title=title + name) for title in titles]
+    bare = [page(title, title, title=title) for title in titles]
+    terms = parsed_search_query("red lamp").terms
+
+    (with_name,) = rank_searched_pages(terms, [1.0] * 2, named)
+    (without,) = rank_searched_pages(terms, [1.0] * 2, bare)
+
+    assert with_name.score == without.score

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.analysis.stems import KeyFinder, Place, index_keys, index_places
@@ -217,7 +217,12 @@ def _window(
     first = last = 0
     best: tuple[int, int] = (0, 0)
     for n, (start, _, _) in enumerate(found):
-        inside = [one for one in found[n:] if ends[one[1]] - ends[start] <= SHOWN]
+        inside = []
+        for one in islice(found, n, None):
+            if ends[one[0]] - ends[start] > SHOWN:
+                break
+            if ends[one[1]] - ends[start] <= SHOWN:
+                inside.append(one)
         rating = len({word for _, _, word in inside}), len(inside)
         if rating > best:
             best, first, last = rating, start, max((one[1] for one in inside), default=start) - 1
