@@ -67,9 +67,10 @@ class SearchQuery(Query):
     )
     limit: WholeNumber = Field(default=10, ge=1, le=MOST_PROPOSED)
     offset: WholeNumber = Field(default=0, le=MOST_PROPOSED)
-    mode: Literal["text", "vector", "hybrid"] = Field(
-        default="text",
-        description="Words, meaning, or both; the last two need vectors in the registry",
+    mode: Literal["text", "vector", "hybrid"] | None = Field(
+        default=None,
+        description="Words, meaning, or both; the last two need vectors in the registry. Without"
+        " it both once every chunk has had its vector, else words",
     )
     sort: Literal["relevance", "date"] = Field(
         default="relevance",
@@ -110,7 +111,7 @@ def api_search(
     sources = [] if query.collection is None else [query.collection]
     if sources and query.collection not in readable_source_names(connection, reader):
         raise api_invalid_input("collection", "collection must be a source that was crawled")
-    if query.sort == "date" and query.mode != "text":
+    if query.sort == "date" and query.mode in ("vector", "hybrid"):
         raise api_invalid_input("sort", "sort must be relevance unless mode is text")
     try:
         found = search_index(
@@ -121,7 +122,7 @@ def api_search(
             limit=query.limit,
             offset=query.offset,
             marks=_MARKS,
-            mode=SearchMode(query.mode),
+            mode=SearchMode(query.mode or SearchMode.BEST),
             vectors=vectors,
             reader=reader,
             form=AnswerForm(facets=query.facets in _YES, by_date=query.sort == "date"),

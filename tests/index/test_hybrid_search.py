@@ -1029,10 +1029,13 @@ def test_the_api_serves_each_mode_and_names_the_one_that_it_cannot(
         status, details = refused(q="fruit", mode=mode)
         assert (status, details["field"]) == (400, "mode")
         assert "there are none yet: run" in details["reason"]
+    assert found(q="apple") == [BASE + "apple"]
+    assert found(q="fruit") == []
     pay(desk.connection, open_embedder_of(chosen))
 
-    assert found(q="fruit") == found(q="fruit", mode="text") == []
+    assert found(q="fruit", mode="text") == found(q="fruit", sort="date") == []
     assert found(q="fruit", mode="vector") == found(q="fruit", mode="hybrid") == [BASE + "apple"]
+    assert found(q="fruit") == [BASE + "apple"], "hybrid, once every chunk has its vector"
     assert found(q="😀", mode="vector") == []
 
     server.answer = lambda asked: error("busy", 503)
