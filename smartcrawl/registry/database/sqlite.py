@@ -225,9 +225,8 @@ class SqliteDatabase:
             connection = self.look()
         else:
             try:
-                migrate(opened := connect_sqlite(self.path), self.path)
-                opened.close()
-                connection = connect_sqlite(self.path, readonly=True)
+                migrate(connection := connect_sqlite(self.path), self.path)
+                connection.only_read()
             except RegistryFullError as full:
                 try:
                     connection = self.look()
@@ -430,6 +429,13 @@ class SqliteConnection(apsw.Connection):
                 return
             time.sleep(0.05)
 
+    def only_read(self) -> None:
+        """Write nothing from now on; what was written is moved into the file itself."""
+        if self.writes and self.total_changes():
+            self.settle()
+        self.execute("PRAGMA query_only = 1").fetchall()
+        self.writes = False
+
     def fill(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Insert new rows into a table."""
         places = ", ".join("?" * len(columns))
@@ -468,9 +474,9 @@ def connect_sqlite(path: Path, *, readonly: bool = False, create: bool = False) 
         connection.execute("PRAGMA synchronous = FULL").fetchall()
         connection.execute("PRAGMA cache_size = -16000").fetchall()  # KiB, negative
         connection.execute("PRAGMA wal_autocheckpoint = 4000").fetchall()  # pages, 16 MiB
+        connection.writes = True
         if readonly:
-            connection.execute("PRAGMA query_only = 1").fetchall()
-        connection.writes = not readonly
+            connection.only_read()
         connection.opened = opened or _file_at(path)
     return connection
 
