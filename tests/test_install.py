@@ -89,11 +89,16 @@ def imported(folder: str) -> Set[str]:
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module)
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            elif isinstance(node, ast.Call) and _last_name(node.func).endswith(
                 ("import_module", "find_spec", "importorskip")
             ):
                 found |= {a.value for a in node.args if isinstance(a, ast.Constant)}
     return {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) - OURS
+
+
+def _last_name(called: ast.expr) -> str:
+    """Return the last name of what is called: of a.b(), b."""
+    return getattr(called, "attr", getattr(called, "id", ""))
 
 
 OURS = {"smartcrawl", "tests", "bench", "browser", "installer"}
