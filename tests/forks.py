@@ -8,7 +8,8 @@ end. A fork that dies fails the test that it ran, and the others run what it had
 The parent has the parts. A fork has the test that it runs and the one after it, whose fixtures
 pytest compares; it reports a test, and gets another.
 
-A fork has its own database, say; what all forks share is in `common_folder`.
+A fork has its own database, say; what all forks share is in `common_folder`. Folders of tests lie
+in memory where there is enough of it, and go when their test has passed.
 """
 
 import gc
@@ -18,8 +19,8 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
@@ -28,9 +29,12 @@ from typing import Any, Final
 import pytest
 from _pytest.capture import FDCapture
 
+from tests.servers.folders import data_folder
+
 #: In the environment of a fork: its number.
 FORK: Final = "SMARTCRAWL_TEST_FORK"
 _SECONDS: Final = 5.0  #: between two checks whether a fork without messages is alive
+_ROOM: Final = 2 << 30  #: bytes that are free in memory, at least, for folders of tests
 _AHEAD: Final = 2  #: tests that a fork has: the one that it runs, and the next
 
 
@@ -79,13 +83,36 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     if session.testsfailed and not session.config.option.continue_on_collection_errors:
         return None  # pytest says so
-    forks = _start(session, count)
-    try:
-        _follow(session, Parts(len(session.items), count), forks)
-    finally:
-        for fork in forks:
-            fork.end()
+    with _folders_in_memory(session):
+        forks = _start(session, count)
+        try:
+            _follow(session, Parts(len(session.items), count), forks)
+        finally:
+            for fork in forks:
+                fork.end()
     return True
+
+
+@contextmanager
+def _folders_in_memory(session: pytest.Session) -> Iterator[None]:
+    """Keep the folders of tests in memory meanwhile, unless the command line names another place.
+
+    On a disk, each commit of a registry waits for it, and the system works more. One of a test that
+    failed goes, too: run it alone to see it.
+    """
+    factory: Any = session.config._tmp_path_factory  # type: ignore[attr-defined]
+    with data_folder() as folder:
+        place = os.statvfs(folder)
+        is_small = place.f_bavail * place.f_frsize < _ROOM
+        if is_small or place.f_flag & os.ST_NOEXEC or session.config.option.basetemp:
+            yield
+            return
+        factory._basetemp, before = folder, factory._basetemp
+        factory._retention_policy, policy = "failed", factory._retention_policy
+        try:
+            yield
+        finally:
+            factory._basetemp, factory._retention_policy = before, policy
 
 
 # In the process that has collected the tests

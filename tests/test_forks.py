@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from itertools import chain
@@ -12,6 +13,8 @@ import pytest
 from tests.forks import Parts
 
 ROOT = Path(__file__).resolve().parents[1]
+SHM = Path("/dev/shm")
+HAS_ROOM = SHM.is_dir() and shutil.disk_usage(SHM).free >= 2 << 30
 CONFTEST = """
 import pytest
 
@@ -59,6 +62,36 @@ def test_it(number, mine, tmp_path):
     assert len({Path(folder).parent for _, folder, _ in lines}) == 1
     ended = {path.suffix[1:] for path in tmp_path.glob("ended.*")}
     assert ended == {pid for pid, _, _ in lines}, "what a fork began is ended"
+
+
+FOLDERS = """
+from pathlib import Path
+
+def test_one(tmp_path):
+    Path("first").write_text(str(tmp_path))
+
+def test_two():
+    Path("left").write_text(str(Path(Path("first").read_text()).exists()))
+"""
+
+
+@pytest.mark.skipif(not HAS_ROOM, reason="/dev/shm has less than 2 GiB")
+def test_folders_lie_in_memory_and_go_with_a_test_that_passed(tmp_path: Path):
+    status, text = outcome(tmp_path, FOLDERS, "--forks=1")
+
+    assert (status, "2 passed" in text) == (0, True), text
+    fork = Path((tmp_path / "first").read_text()).parent
+    assert fork.parent.parent == SHM
+    assert (tmp_path / "left").read_text() == "False"
+    assert not fork.parent.exists()
+
+
+def test_folders_lie_where_the_command_line_says(tmp_path: Path):
+    status, text = outcome(tmp_path, FOLDERS, "--forks=1", f"--basetemp={tmp_path / 'base'}")
+
+    assert (status, "2 passed" in text) == (0, True), text
+    assert Path((tmp_path / "first").read_text()).is_relative_to(tmp_path / "base")
+    assert (tmp_path / "left").read_text() == "True"
 
 
 def test_what_fails_is_told_with_what_it_printed(tmp_path: Path):

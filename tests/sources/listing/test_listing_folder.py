@@ -7,6 +7,7 @@ import re
 import stat
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 from pathlib import Path
 
@@ -44,6 +45,13 @@ NAMES = [
     b"n" * 252 + b".md", b"\xed\xa0\x80.md", b" .md", b"x..md", b"A.md", b"a.md",
 ]  # fmt: skip
 PLACES = pytest.mark.parametrize("place", ["disk", "memory"])
+
+
+@pytest.fixture
+def tmp_path():
+    """A folder on a disk, if the system has its temporary files there, also among --forks."""
+    with tempfile.TemporaryDirectory(prefix="smartcrawl-listing-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
