@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long(but=1)
+
 ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = """
 import pytest

@@ -12,6 +12,8 @@ import pytest
 
 from tests.forks import Parts
 
+pytestmark = pytest.mark.long(but=6)
+
 ROOT = Path(__file__).resolve().parents[1]
 SHM = Path("/dev/shm")
 HAS_ROOM = SHM.is_dir() and shutil.disk_usage(SHM).free >= 2 << 30

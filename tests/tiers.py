@@ -105,8 +105,12 @@ LONG_FORMS: Final = {
         "tests/lab/test_library_refusals", "tests/sources/sharepoint/",
     ),
     "smartcrawl/terminal/": ("tests/test_screens.py",),
+    "tests/beside.py": ("tests/test_beside.py",),
     "tests/documents.py": ("tests/test_documents.py",),
+    "tests/forks.py": ("tests/test_forks.py",),
+    "tests/registry/explorer.py": ("tests/registry/test_explorer.py",),
     "tests/servers/": ("tests/test_servers",),
+    "tests/stores.py": ("tests/sources/test_stores.py",),
 }  # fmt: skip
 
 

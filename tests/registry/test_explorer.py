@@ -110,6 +110,7 @@ def clear_any_mark(monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_the_explorer_finds_marks_that_anybody_may_clear(monkeypatch):
     scene = SCENES["original and clone leave"]()
     clear_any_mark(monkeypatch)
@@ -125,6 +126,7 @@ def test_the_explorer_finds_writes_that_nobody_marked(monkeypatch):
     assert "the index holds something else" in broken(scene)
 
 
+@pytest.mark.long
 def test_the_explorer_finds_one_number_for_all_writes_of_a_worker(monkeypatch):
     scene = SCENES["original and clone leave"]()
     drawn, numbers = writing._drawn, WeakKeyDictionary()
@@ -139,6 +141,7 @@ def test_the_explorer_finds_one_number_for_all_writes_of_a_worker(monkeypatch):
     assert "stands for two documents" in broken(scene)
 
 
+@pytest.mark.long
 def test_the_explorer_finds_pages_that_were_written_for_nothing(monkeypatch):
     scene = SCENES["one page twice"]()
     monkeypatch.setattr(OutgoingIndexWrites, "touched", set(range(100)))
@@ -146,6 +149,7 @@ def test_the_explorer_finds_pages_that_were_written_for_nothing(monkeypatch):
     assert "a record is open" in broken(scene)
 
 
+@pytest.mark.long
 def test_the_explorer_finds_an_index_without_versions():
     scene = SCENES["original and clone leave"]()
     scene.shelf.checks = False
@@ -153,6 +157,7 @@ def test_the_explorer_finds_an_index_without_versions():
     assert "the index holds something else" in broken(scene)
 
 
+@pytest.mark.long
 def test_the_explorer_finds_a_page_that_is_visited_twice(monkeypatch):
     scene = SCENES["one page twice"]()
     begin = RegistryCommit.__init__

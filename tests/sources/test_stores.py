@@ -19,6 +19,8 @@ from tests import stores
 from tests.servers import UnavailableError
 from tests.stores import ObjectStore, azurite, azurite_lookup, moto_server, shared_store
 
+pytestmark = pytest.mark.long(but=4)
+
 NPM = """\
 #!/bin/sh
 echo "npm $*" >> "$CALLS"
