@@ -53,6 +53,7 @@ def test_a_site_is_refreshed(site: Site, crawl: Crawl, lane: str):
     check(site, crawl)
 
 
+@pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.embedded
 def test_a_site_is_refreshed_in_an_elasticsearch(
@@ -67,6 +68,7 @@ def test_a_site_is_refreshed_in_an_elasticsearch(
     check(site, crawl)
 
 
+@pytest.mark.long
 def test_a_site_is_refreshed_by_workers_that_share_a_redis(site: Site, crew: Crew):
     publish(site)
     crew.run(site.url("/"))
