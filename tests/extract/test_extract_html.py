@@ -638,6 +638,7 @@ def test_empty_plain_text_is_an_empty_document():
 # The parser would need hours for these, or drop what lies deep, or end the process.
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("tag", ["div", "b", "nav", "table><tr><td", "ul><li", "a href=1><div"])
 def test_deep_nesting_loses_neither_text_nor_links(tag):
     document = read(f"<title>T</title>{f'<{tag}>' * 200_000}<p>deep</p><a href=y>down</a>")
@@ -647,7 +648,7 @@ def test_deep_nesting_loses_neither_text_nor_links(tag):
     assert ("http://site.example/dir/y", "down") in {(u, a) for u, a, *_ in document.links}
 
 
-@pytest.mark.long(but=6)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize(
     "markup",
     [

@@ -71,6 +71,7 @@ def test_a_redirect_is_recorded_and_its_target_is_offered_at_the_same_depth(
 NOINDEX = '<meta name="robots" content="noindex">'
 
 
+@pytest.mark.long(but=6)
 @pytest.mark.covers("M-21", "R4-05", "U-06")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("target", ["noindex", "missing", "outside"])

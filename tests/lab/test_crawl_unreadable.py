@@ -122,6 +122,7 @@ def test_document_beyond_the_seconds_of_its_host_keeps_its_content_and_validator
     assert crawl.hits('"late words"') == ["/a.xlsx"]
 
 
+@pytest.mark.long
 def test_documents_that_take_too_long_are_known_after_the_budget_let_each_of_them_begin(
     site: Site, crawl: Crawl
 ):

@@ -84,6 +84,7 @@ def test_a_form_logs_in_once_and_all_pages_come(lab: Lab, guard: GuardedLabSite,
     assert lab.hits("dear") == []
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("wall", WALLS)
 def test_a_wrong_password_indexes_nothing_and_is_tried_once(
     lab: Lab, guard: GuardedLabSite, wall: Wall
@@ -115,6 +116,7 @@ def test_a_new_password_is_tried_at_once(
     assert (guard.attempts, stored(lab)) == (2, 21)
 
 
+@pytest.mark.long(but=12)
 @pytest.mark.sqlite
 @pytest.mark.parametrize("wall", [*WALLS, "404", "elsewhere", "plain"])
 @pytest.mark.parametrize("lasts", [2, 8, 22])
@@ -140,6 +142,7 @@ def test_a_session_that_ends_deletes_and_changes_nothing(
     assert (words(lab), guard.logins) == ({"unchanged"}, guard.attempts)
 
 
+@pytest.mark.long(but=20)
 @pytest.mark.sqlite
 @pytest.mark.parametrize("lasts", range(1, 26))
 @pytest.mark.parametrize("wall", WALLS)

@@ -14,6 +14,7 @@ def goes_on(shown: Shown) -> None:
     assert text(shown.shows("<p>next</p>").html) == "T next"
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
