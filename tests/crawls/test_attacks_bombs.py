@@ -10,7 +10,7 @@ from tests.crawls.commands import Crawl, Result
 from tests.hostile.codings import deflate_bomb
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=3)
+pytestmark = pytest.mark.long(but=2)
 
 _MEMORY = 300 * 1024  #: KiB that a crawl may take at most
 _CPU_SECONDS = 15  #: what must be bounded would take minutes

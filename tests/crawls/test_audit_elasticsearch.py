@@ -32,7 +32,7 @@ from tests import servers
 from tests.crawls.commands import Crawl, path_of
 from tests.site_server import Site, html
 
-pytestmark = pytest.mark.long(but=4)
+pytestmark = pytest.mark.long(but=2)
 
 PAGES = 130
 

@@ -32,7 +32,7 @@ from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, emb
 from tests.openai_server import KEY, Reply, error
 from tests.raw_site import RawSite, whole
 
-pytestmark = [pytest.mark.long(but=4), pytest.mark.alone]
+pytestmark = [pytest.mark.long(but=3), pytest.mark.alone]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.crawls import indexes
 from tests.crawls.commands import Crawl, wait_until
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=5)
+pytestmark = pytest.mark.long(but=3)
 
 LONG = "Every word of this sentence is here to make the text long enough to be a clone. " * 4
 

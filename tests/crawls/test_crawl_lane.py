@@ -23,7 +23,7 @@ from tests.crawls.crew import facts
 from tests.crawls.test_crawl_politeness import Counting, fill
 from tests.site_server import Page, Request, Site, TimedSite, html
 
-pytestmark = pytest.mark.long(but=6)
+pytestmark = pytest.mark.long(but=5)
 
 _STATS = re.compile(r"'(lane/\w+|downloader/\w+(?:/\w+)?)': (\d+)")
 #: What a crawl says of its own counts, and every page asked conditionally but those of a sample.

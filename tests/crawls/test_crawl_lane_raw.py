@@ -22,7 +22,7 @@ from tests.crawls.commands import Crawl, Result, Scrapy, differences
 from tests.crawls.crew import facts
 from tests.raw_site import End, RawSite, Script, Steps, head, whole
 
-pytestmark = pytest.mark.long(but=8)
+pytestmark = pytest.mark.long(but=6)
 
 _STATS = re.compile(r"'(lane/\w+)': (\d+)")
 _EDITED = ("/3", "/11", "/12", "/19", "/25")

@@ -11,7 +11,7 @@ import pytest
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=5)
+pytestmark = pytest.mark.long(but=3)
 
 LINE = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+\] (DEBUG|INFO|WARNING|ERROR|CRITICAL): ."

@@ -13,7 +13,7 @@ import pytest
 from tests.crawls.commands import Crawl, wait_until
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=4)
+pytestmark = pytest.mark.long(but=3)
 
 
 class Counting(Site):

@@ -18,7 +18,7 @@ from tests.crawls.bound_by_modes import OVERRIDES
 from tests.crawls.commands import ROOT, Crawl, Result, Scrapy
 from tests.site_server import Site, html
 
-pytestmark = pytest.mark.long(but=4)
+pytestmark = pytest.mark.long(but=3)
 
 _OTHER = 65_534  #: "nobody" of most systems
 _DROP = 24  #: PR_CAPBSET_DROP of prctl(2)

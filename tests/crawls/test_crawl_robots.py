@@ -9,7 +9,7 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, TimedSite, html
 
-pytestmark = pytest.mark.long(but=5)
+pytestmark = pytest.mark.long(but=4)
 
 _LONG_RULES = b"User-agent: *\n" + b"".join(
     b"Disallow: /no/%d\n" % (number * 37) for number in range(20)

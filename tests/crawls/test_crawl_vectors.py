@@ -22,7 +22,7 @@ from tests.index.embedding.small_models import save_small_model
 from tests.openai_server import KEY, Reply, error
 from tests.site_server import Page, Site, html
 
-pytestmark = [pytest.mark.embedded, pytest.mark.long(but=2)]
+pytestmark = [pytest.mark.embedded, pytest.mark.long(but=1)]
 
 WHOLE = "SELECT count(*) FROM embedder WHERE whole_at IS NOT NULL"
 VECTORS = "SELECT count(*) FROM {} WHERE vector IS NOT NULL"

@@ -14,7 +14,7 @@ from smartcrawl.model.file_urls import url_of_folder
 from tests.crawls.commands import Crawl, Remote, Scrapy
 from tests.crawls.files import LONG_AGO, FilesStory, Folder
 
-pytestmark = [pytest.mark.long(but=3), pytest.mark.alone, pytest.mark.embedded]
+pytestmark = [pytest.mark.long(but=2), pytest.mark.alone, pytest.mark.embedded]
 
 both_databases = pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
 #: Six files in each of two folders.

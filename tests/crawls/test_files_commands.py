@@ -11,7 +11,7 @@ import pytest
 from tests.crawls.commands import Crawl, Result, path_of
 from tests.site_server import Site, html
 
-pytestmark = pytest.mark.long(but=6)
+pytestmark = pytest.mark.long(but=3)
 
 #: Files are trusted by their times only when these are two seconds old.
 OLD = 1_600_000_000

@@ -14,7 +14,7 @@ from tests.crawls.files import FilesStory, Folder, Place
 from tests.crawls.places import PLACES, S3Bucket, opened_place
 from tests.stores import ObjectStore
 
-pytestmark = pytest.mark.long(but=3)
+pytestmark = pytest.mark.long(but=2)
 
 #: Files of the place at first, by name.
 FIRST = {

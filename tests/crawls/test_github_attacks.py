@@ -19,7 +19,7 @@ from tests.crawls.repositories import NAME, PAGES, SITE, WEB, Story
 from tests.github_peer import Answer, GithubPeer, Repository, git
 from tests.github_tls import SecurePeer
 
-pytestmark = [pytest.mark.long(but=2), pytest.mark.alone, pytest.mark.embedded]
+pytestmark = [pytest.mark.long(but=1), pytest.mark.alone, pytest.mark.embedded]
 covers = pytest.mark.covers
 SECRET = "ghp_c2VjcmV0c2VjcmV0"
 

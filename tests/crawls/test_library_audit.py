@@ -17,7 +17,7 @@ from tests.index.vectorstore.store_server import MakingStores
 from tests.openai_server import Reply
 from tests.servers.sharepoint import SharepointServer
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 __all__ = ["begin", "library_stages", "place", "rest_stage", "server"]  # fixtures
 

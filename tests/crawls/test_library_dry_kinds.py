@@ -15,7 +15,7 @@ from tests.lab.test_library_lists import tasks
 from tests.lab.test_library_pages import pages
 from tests.servers.sharepoint import GenericList, PageLibrary, Text
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 covers = pytest.mark.covers
 __all__ = ["libraries", "pages", "tasks"]  # fixtures

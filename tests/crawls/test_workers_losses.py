@@ -26,7 +26,7 @@ from tests.crawls.crew import Crew, Worker, adds_up, crew_of, facts
 from tests.index.faulty import faulty, status
 from tests.site_server import Site
 
-pytestmark = pytest.mark.long(but=3)
+pytestmark = pytest.mark.long(but=2)
 
 _EDIT = 7  #: seed of what happens between the two runs of a stage
 _MIDWAY = 50  #: requests, of some 160
@@ -282,6 +282,7 @@ def test_workers_wait_for_an_elasticsearch_that_stands_still(
     assert list(differences(facts(crew.crawl) | here, stage.first | here)) == []
 
 
+@pytest.mark.long
 def test_worker_that_is_cut_off_from_elasticsearch_does_not_hold_up_the_others(
     stage: Stage,
     crew: Crew,
