@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from smartcrawl.extract import documents
 from tests.crawls.commands import CrawlIn
 from tests.lab.lab import Lab
 from tests.lab.lab_crawl import LabCrawl
 from tests.lab.lab_site import LabSite, Web
+from tests.lab.readers import LabPool
 from tests.servers.sharepoint import SharepointServer
 from tests.tiers import DATABASES
 
@@ -22,6 +25,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     only |= any("stack" in mark.args[0] for mark in marks)  # the test says with which
     if set(_OF_THE_LAB) & set(metafunc.fixturenames) and not only:
         metafunc.parametrize("stack", DATABASES, indirect=True)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def readers() -> Iterator[None]:
+    """Have the processes that read documents stay from run to run."""
+    with patch.object(documents, "FormatPool", LabPool):
+        yield
 
 
 @pytest.fixture
