@@ -78,6 +78,7 @@ class SearchQuery(Query):
     )
     facets: Literal["1", "true", "0", "false"] = Field(
         default="0",
+        title="With facets",  # generated clients name a type by it; SearchFacets is the answer's
         description="Whether to count the sources, languages, types and dates of the whole answer",
     )
 
