@@ -95,6 +95,16 @@ def test_an_open_run_tells_its_progress_and_its_hosts(desk: Desk, tmp_path: Path
     assert (host["host"], host["delayMs"], host["inFlight"]) == ("docs.example.com", 500, 2)
 
 
+def test_the_counts_of_an_open_run_are_those_that_it_keeps(desk: Desk, tmp_path: Path):
+    """A scan of all pages, once a second, would cost as much as the crawl."""
+    desk.open(now=LATER + 10)
+    with transaction(desk.connection):
+        desk.connection.execute("UPDATE run SET words = '{\"unchanged\": 7}' WHERE no = 3")
+
+    assert read(tmp_path, "runs/3")["unchanged"] == 7
+    assert read(tmp_path, "runs")["runs"][0]["unchanged"] == 7
+
+
 @pytest.mark.parametrize(
     ("which", "urls", "why"),
     [

@@ -76,7 +76,11 @@ def runs_data(
 ) -> dict[str, Any]:
     """Return runs of some sources under the keys of ``Runs``, newest first."""
     total = int(connection.execute(_COUNT, {"sources": Many(names)}).get)
-    rows = run_table_report(connection, sources=names, most=offset + limit) if names else []
+    rows = (
+        run_table_report(connection, sources=names, most=offset + limit, scans=False)
+        if names
+        else []
+    )
     return {
         "runs": list(rows)[offset:],
         "pagination": {"total": total, "offset": offset, "limit": limit},
@@ -104,7 +108,7 @@ def run_data(connection: Connection, context: Context, run: int, reader: Reader)
         ApiError: the caller may read no run of this number.
     """
     name = check_readable_run(connection, run, reader)
-    row = next(run_table_report(connection, run=run))
+    row = next(run_table_report(connection, run=run, scans=False))
     before, after = neighbour_runs(connection, run)
     is_library = is_reported_library(connection, name)
     orders = latest_removal_order_rows(connection, sources=[name], run=run, most=_MOST_ORDERS)
@@ -114,7 +118,9 @@ def run_data(connection: Connection, context: Context, run: int, reader: Reader)
         "why": run_reason_texts(row["reasons"], run, is_library=is_library),
         "meanings": run_note_texts(row["notes"], program_name()),
         "progress": run_live_report(connection, run, int(context.clock())),
-        "before": None if before is None else next(run_table_report(connection, run=before)),
+        "before": None
+        if before is None
+        else next(run_table_report(connection, run=before, scans=False)),
         "after": after,
         "log": job_run_of_run(connection, run),
         "orders": [removal_order_data(order) for order in orders],

@@ -89,7 +89,7 @@ def _source(
     is_open = last is not None and last.finished_at is None
     runs = [
         {key: row[key] for key in ("run", "new", "modified", "lost", "removed")}
-        for row in run_table_report(connection, sources=[name], most=_RUNS)
+        for row in run_table_report(connection, sources=[name], most=_RUNS, scans=False)
         if row["finishedAt"] is not None
     ]
     return status_report_data(status) | {
