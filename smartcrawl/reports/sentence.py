@@ -7,10 +7,24 @@ from datetime import datetime
 from typing import Any, Final
 
 from smartcrawl.reports.text import report_time_span
-from smartcrawl.rules.model import Fault, Standing, Status
+from smartcrawl.rules.model import Fault, Outcome, Standing, Status
 
 _HELD: Final = Standing.HELD.name.lower()
 _LINKS: Final = Standing.LINKS.name.lower()
+#: Why no content is stored, by the outcome of the last visit that was decided about.
+_LACKS: Final = {
+    Outcome.NOT_ACCEPTABLE: "it is not to be indexed, or has nothing to index",
+    Outcome.ALIAS: "its canonical link names another page, which is searchable in its place",
+    Outcome.REDIRECT: "it leads to another address",
+    Outcome.NOT_FOUND: "its server does not have it",
+    Outcome.SOFT_404: "it says itself that nothing was found",
+    Outcome.HTTP_ERROR: "its server did not hand it out",
+    Outcome.TRANSIENT: "its server could not answer",
+    Outcome.BAD_HEADER: "its server's answer breaks the rules of HTTP",
+    Outcome.UNREACHABLE: "its server gave no whole answer",
+    Outcome.UNPROCESSABLE: "its file could not be read",
+    Outcome.EXCLUDED: "robots.txt, the scope or an order excludes it",
+}
 
 
 def story_sentence(story: Mapping[str, Any], now: int) -> str:
@@ -41,10 +55,19 @@ def _standing(story: Mapping[str, Any]) -> str:
         empty = story["textLength"] == 0
         return "Stored without text, so that no search finds it by its text" if empty else "Stored"
     if standing == _LINKS:
-        return f"Not searchable: only its links are stored ({story['decision']['text']})"
+        return f"Not searchable: {_reason(story)}; its links are stored"
     if record["status"] == Status.PENDING.word and record["lastOutcome"] is None:
         return "Not searchable: not visited yet"
-    return f"Not searchable: {story['decision']['text']}"
+    return f"Not searchable: {_reason(story)}"
+
+
+def _reason(story: Mapping[str, Any]) -> str:
+    """Return why no content is stored; the decision itself where no outcome says it."""
+    decision = story["decision"]
+    outcome = decision["outcome"]
+    if outcome is None or story["record"]["lastStatusCode"] == Fault.NO_BROWSER:
+        return str(decision["text"])
+    return _LACKS.get(Outcome(outcome), str(decision["text"]))
 
 
 def _last_visit(record: Mapping[str, Any], now: int) -> str | None:

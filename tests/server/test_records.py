@@ -58,6 +58,34 @@ def test_a_record_is_told_in_one_sentence_with_its_events(desk: Desk, tmp_path: 
     assert (told["linksIn"], told["text"]) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "status", "reason"),
+    [
+        (Outcome.NOT_FOUND, 404, "its server does not have it"),
+        (Outcome.HTTP_ERROR, 403, "its server did not hand it out"),
+        (Outcome.TRANSIENT, 503, "its server could not answer"),
+        (
+            Outcome.NOT_ACCEPTABLE,
+            406,
+            "it is not to be indexed, or has nothing to index; its links are stored",
+        ),
+    ],
+)
+def test_a_page_that_never_answered_says_why_in_everyday_words(
+    desk: Desk, tmp_path: Path, outcome: Outcome, status: int, reason: str
+):
+    desk.open(now=LATER)
+    lacking = desk.visit(f"{HOME}never", outcome=outcome, status=status)
+    desk.write(lacking, reached={desk.number(f"{HOME}never"): 1}, now=LATER)
+    desk.seal(now=LATER)
+
+    told = read(tmp_path, f"records/{desk.number(f'{HOME}never')}")
+
+    assert told["sentence"].startswith(
+        f"Not searchable: {reason}; last visit 2 h ago answered {status}; next visit"
+    )
+
+
 def test_the_text_of_a_record_is_that_of_its_index(desk: Desk, tmp_path: Path):
     told = read(tmp_path, f"records/{desk.number(GUIDE)}", params={"text": "true"})
 
