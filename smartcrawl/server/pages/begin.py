@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -11,7 +12,8 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from smartcrawl.server.errors import ApiError
+from smartcrawl.rules.run_orders import JobAction, JobStatus, permitted_job_actions
+from smartcrawl.server.errors import ApiError, api_not_found
 from smartcrawl.server.pages.pages import ApiReply, Pages, is_page_fragment, page_form
 
 _JOBS: Final = "/api/v1/jobs"
@@ -19,6 +21,12 @@ _NAMES: Final = 20  #: that are tried for a job, where others have the name of i
 _LONGEST_NAME: Final = 250
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _JOB: Final = re.compile(r"job_[0-9a-f]{16}")
+_BUTTONS: Final[Mapping[JobAction, str]] = {
+    JobAction.PAUSE: "Pause",
+    JobAction.RESUME: "Resume",
+    JobAction.CANCEL: "Cancel for good",
+    JobAction.START: "Crawl it again",
+}
 _UNDER_WAY: Final = ("created", "scheduled", "running")
 _STOP_POLLING: Final = 286  #: with this status htmx asks no more
 
@@ -44,23 +52,58 @@ def add_pages(pages: Pages) -> None:
             error=_words(reply.error),
         )
 
-    async def progress(request: Request) -> Response:
-        job = request.path_params["job"]
-        reply = ApiReply(404, {"error": {"code": "NOT_FOUND", "message": "", "details": {}}})
-        if _JOB.fullmatch(job):
-            reply = await pages.call(request, "GET", f"{_JOBS}/{job}")
-        if reply.error is not None:
-            raise reply.error
-        values: dict[str, Any] = {"job": reply.data, "goes_on": reply.data["status"] in _UNDER_WAY}
+    async def progress(request: Request, refused: ApiError | None = None) -> Response:
+        job = await _job(pages, request)
+        values: dict[str, Any] = {
+            "job": job,
+            "goes_on": job["status"] in _UNDER_WAY,
+            "actions": _actions(job),
+            "refused": refused,
+        }
         if not is_page_fragment(request):
-            title = f"Crawl of {reply.data['name']}"
-            return pages.show(request, "crawl.html", title=title, **values)
+            title, status = f"Crawl of {job['name']}", refused.status if refused else 200
+            return pages.show(request, "crawl.html", status=status, title=title, **values)
         status = 200 if values["goes_on"] else _STOP_POLLING
         return HTMLResponse(pages.text(request, "crawl_progress.html", **values), status)
+
+    async def order(request: Request) -> Response:
+        job = await _job(pages, request)
+        body = {"action": page_form(request).get("action", "")}
+        reply = await pages.call(request, "POST", f"{_JOBS}/{job['job_id']}/control", body)
+        if reply.error is not None:
+            return await progress(request, reply.error)
+        return pages.redirect(f"/crawl/{job['job_id']}")
 
     pages.add("/crawl", form, navigated="Crawl")
     pages.add("/crawl", begin, method="POST")
     pages.add("/crawl/{job}", progress)
+    pages.add("/crawl/{job}", order, method="POST")
+
+
+async def _job(pages: Pages, request: Request) -> dict[str, Any]:
+    """Return the job of a path.
+
+    Raises:
+        ApiError: there is none, or it is no crawl.
+    """
+    job = request.path_params["job"]
+    if not _JOB.fullmatch(job):
+        raise api_not_found("")
+    reply = await pages.call(request, "GET", f"{_JOBS}/{job}")
+    if reply.error is not None:
+        raise reply.error
+    if reply.data["type"] != "crawl":
+        raise api_not_found("")
+    return reply.data
+
+
+def _actions(job: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the orders that a job takes now, each with its button."""
+    if job["requested"] is not None:
+        return []
+    may_start = job["schedule"]["type"] != "recurring"
+    permitted = permitted_job_actions(JobStatus(job["status"]), may_start=may_start)
+    return [(action.value, _BUTTONS[action]) for action in permitted]
 
 
 async def _created(pages: Pages, request: Request, typed: str) -> ApiReply:

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from smartcrawl.extract.browser.pipe import BrowserPipe
+from smartcrawl.extract.browser.pipe import BrowserPipe, CommandError
 
 AXE = Path(__file__).resolve().parents[2] / "data" / "axe-core-4.14.1.min.js.gz"
 _KEYS = {"ArrowDown": 40, "ArrowUp": 38, "Enter": 13, "Tab": 9, "/": 191}
-_SECONDS = 15.0
+_SECONDS = 90.0
 
 
 class Tab:
@@ -76,12 +76,19 @@ class Tab:
         return found["result"].get("value")
 
     def wait(self, expression: str) -> Any:
-        """Wait until an expression is true, and return it."""
+        """Wait until an expression is true, and return it; pages may come and go meanwhile."""
         until = time.monotonic() + _SECONDS
-        while not (found := self.ask(expression)):
+        while not (found := self._tried(expression)):
             assert time.monotonic() < until, f"it never came true: {expression}"
             self._loop.run_until_complete(asyncio.sleep(0.02))
         return found
+
+    def _tried(self, expression: str) -> Any:
+        tried = f"(() => {{ try {{ return {expression} }} catch {{ return null }} }})()"
+        try:
+            return self.ask(tried)
+        except (CommandError, AssertionError):  # the page was left in between
+            return None
 
     def type(self, text: str) -> None:
         """Type a text where the focus is."""

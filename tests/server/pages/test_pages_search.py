@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 from smartcrawl.index import facets
 from smartcrawl.model.documents import Image, Section
 from smartcrawl.registry.connection import transaction
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.model import Outcome
 from smartcrawl.server.keys import Scope
 from smartcrawl.server.pages import search
@@ -267,18 +268,35 @@ def test_where_nothing_was_crawled_one_address_begins(empty: Visitor):
     shown = empty.page(path)
     assert words(shown.find(".//h1")) == "Crawl of docs.example.com"
     assert "waits for its turn" in words(shown)
+    assert [button.get("value") for button in form_of(shown, path).iter("button")] == ["cancel"]
     live = shown.get_element_by_id("progress")
     assert (live.get("hx-get"), live.get("hx-trigger")) == (path, "every 2s, seen")
     assert empty.get(path, headers=TYPING).status_code == 200
-    ask(
-        empty.app,
-        "POST",
-        f"/api/v1/jobs/{path.rpartition('/')[2]}/control",
-        json={"action": "cancel"},
-    )
+    cancelled = empty.post(path, {"action": "cancel"})
+    assert (cancelled.status_code, cancelled.headers["Location"]) == (303, path)
     ended = empty.get(path, headers=TYPING)
     assert ended.status_code == 286  # htmx asks no more
     assert "The crawl is cancelled" in words(parsed(ended))
+    again = empty.post(path, {"action": "pause"})
+    assert again.status_code == 409
+    assert "cancelled" in words(parsed(again).xpath("//main//p[@role='alert']")[0])
+    assert empty.post(path, {"action": "explode"}).status_code == 400
+
+
+def test_a_crawl_that_is_done_is_begun_again(empty: Visitor, tmp_path: Path):
+    path = empty.submit("/", "/crawl", url="docs.example.com").headers["Location"]
+    connection = registry_database(tmp_path / "registry.db").open()
+    with transaction(connection):
+        connection.execute("UPDATE job SET status = 'completed'")
+
+    done = empty.page(path)
+    assert "The crawl is done: 0 pages." in words(done)
+    assert done.get_element_by_id("progress").get("hx-get") is None
+    (again,) = form_of(done, path).iter("button")
+    assert (words(again), again.get("value")) == ("Crawl it again", "start")
+    assert empty.post(path, {"action": "start"}).status_code == 303
+    assert "waits for its turn" in words(empty.page(path))
+    connection.close()
 
 
 def test_a_name_that_is_taken_gets_a_number_and_a_double_click_begins_once(empty: Visitor):
