@@ -23,8 +23,10 @@ from smartcrawl.server.explained.orders import BegunOrder, RemovalOrders
 from smartcrawl.server.jobs.runner import CrawlProgram, Exited, LocalCrawls, Runner
 from smartcrawl.server.keys import Scope, make_api_key
 from smartcrawl.sources.private_files import private_file
+from tests.index.meanings import desk_at
 from tests.registry.build import LATER, NOW, Desk
 from tests.registry.build import closing as choices
+from tests.registry.spare import Spare
 from tests.server.api_client import application, ask, error_of
 
 BASE = "https://docs.example.com/"
@@ -36,6 +38,15 @@ LOST, KEPT = PAGES[:20], PAGES[20:]
 def broken() -> tuple[bytes, OpenRun]:
     """The registry after the broken deployment, and its last run; made once."""
     desk = Desk()
+    run = break_site(desk)
+    assert isinstance(desk.connection, SqliteConnection)
+    registry = desk.connection.serialize("main")
+    desk.close()
+    return registry, run
+
+
+def break_site(desk: Desk) -> OpenRun:
+    """Crawl the site twice; the second time 20 of 30 pages are gone."""
     desk.closing = choices(lost_threshold=1)
     desk.open(now=NOW)
     desk.write(*(desk.visit(url, f"a lantern at {url}") for url in PAGES), now=NOW)
@@ -48,25 +59,32 @@ def broken() -> tuple[bytes, OpenRun]:
         now=LATER,
     )
     desk.seal(now=LATER)
-    assert isinstance(desk.connection, SqliteConnection)
-    registry = desk.connection.serialize("main")
-    desk.close()
-    return registry, run
+    return run
 
 
 class Site:
     """A source whose deployment broke: 20 of 30 pages answer 404, and the guard withholds them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str = "") -> None:
+        """``url``: of a registry in PostgreSQL; "": in SQLite."""
         self.folder = folder
-        registry, run = broken()
-        private_file(folder / "registry.db")
-        (folder / "registry.db").write_bytes(registry)
-        self.desk = Desk(folder / "registry.db")
-        self.desk.closing = choices(lost_threshold=1)
-        self.desk.run = run
-        self.app: ASGIApp = application(folder, clock=lambda: float(LATER))
-        self.database = registry_database(folder / "registry.db")
+        self.place: Path | str = url or folder / "registry.db"
+        if url:
+            self.desk = desk_at(url)
+            break_site(self.desk)
+        else:
+            registry, run = broken()
+            private_file(folder / "registry.db")
+            (folder / "registry.db").write_bytes(registry)
+            self.desk = Desk(folder / "registry.db")
+            self.desk.closing = choices(lost_threshold=1)
+            self.desk.run = run
+        self.app: ASGIApp = self.server()
+        self.database = registry_database(self.place)
+
+    def server(self) -> ASGIApp:
+        """A server that has not kept any list yet."""
+        return application(self.folder, run={"registry": self.place}, clock=lambda: float(LATER))
 
     def ask(self, method: str, path: str, **given: Any) -> httpx.Response:
         return ask(self.app, method, f"/api/v1/{path}", **given)
@@ -75,8 +93,7 @@ class Site:
         return self.ask("POST", "runs/2/approve", json={"max": most}, **given)
 
     def removals(self, **query: Any) -> dict[str, Any]:
-        app = application(self.folder, clock=lambda: float(LATER))  # it keeps no list yet
-        answer = ask(app, "GET", "/api/v1/removals", params=query)
+        answer = ask(self.server(), "GET", "/api/v1/removals", params=query)
         assert answer.status_code == 200, answer.text
         AllRemovals.model_validate(answer.json())
         return dict(answer.json())
@@ -97,7 +114,8 @@ class Site:
             work = kind.get(waiting.id)
             assert work is not None
         name, *words = work.words(CrawlProgram((), {}, self.folder))
-        status = run_command(name, [*words, *work.quiet, "--data-dir", str(self.folder)])
+        place = ["-s", f"REGISTRY_URL={self.place}"] if isinstance(self.place, str) else []
+        status = run_command(name, [*words, *work.quiet, *place, "--data-dir", str(self.folder)])
         with closing(self.database.open()) as connection:
             kind = RemovalOrders(self.database, connection)
             if (after := kind.get(work.id)) is not None:
@@ -185,6 +203,31 @@ def test_an_approval_removes_at_most_its_number_and_an_undo_brings_it_back(site:
     undone = site.order(undo.json()["order_id"])
     assert (undone["result"]["restored"], site.stored()) == (10, 30)
     assert [one["action"] for one in site.removals()["orders"]] == ["undo", "approve"]
+
+
+@pytest.mark.parametrize("kind", ["approve", "forget"])
+def test_orders_are_carried_out_on_postgresql_as_well(
+    spare_registries: Spare, tmp_path: Path, kind: str
+):
+    url = spare_registries.take()
+    site = Site(tmp_path, url)
+    path, body = "runs/2/approve", {"max": 10}
+    if kind == "forget":
+        path, body = f"records/{site.desk.number(KEPT[0])}/forget", {"confirm": True}
+
+    ordered = site.ask("POST", path, json=body)
+    assert ordered.status_code == 202, ordered.text
+    assert site.carry_out() == 0
+    done = site.order(ordered.json()["order_id"])
+    assert site.stored() == 30 - done["result"]["removed"] < 30
+    for path, pages in (("runs/1/pages?list=new", 30), ("runs/2/pages?list=lost", 20)):
+        assert len(site.ask("GET", path).json()["pages"]) >= pages - done["result"]["removed"]
+    site.ask("POST", f"runs/{done['result']['undoRun']}/undo", json={"pin": True})
+    assert site.carry_out() == 0
+    assert site.stored() == 30
+    assert [one["status"] for one in site.removals()["orders"]] == ["ended", "ended"]
+    site.desk.close()
+    spare_registries.put_back(url)
 
 
 def test_one_list_that_is_approved_in_two_tabs_is_removed_once(site: Site):

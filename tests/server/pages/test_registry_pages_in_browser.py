@@ -88,7 +88,10 @@ def test_hostile_texts_run_and_request_nothing(
         for page in PAGES:
             tab.go(f"{server.url}{path_of(shop, page)}")
             tab.wait("document.readyState === 'complete'")
-            seen = tab.ask("document.body.innerText")
+            seen = tab.ask(
+                "document.body.innerText"
+                " + [...document.querySelectorAll('input')].map(one => one.value)"
+            )
             assert "alert(1)" in seen or page == "/runs/3", page  # live: it has counts alone
             found = tab.ask(
                 "[...document.querySelectorAll('main b, main img, main script, main *')].filter("
