@@ -83,6 +83,11 @@ class Command(RegistryCommand):
             help="relevance: the best pages first; date: the latest (default: relevance)",
         )
         parser.add_argument(
+            "--prefix",
+            action="store_true",
+            help="the last word may be the beginning of one, as in searches while typing",
+        )
+        parser.add_argument(
             "--chunks",
             action="store_true",
             help="show up to three parts of each page, with the headings above them",
@@ -119,7 +124,7 @@ class Command(RegistryCommand):
             marks=marks,
             language=opts.language or "",
             mode=SearchMode(opts.mode),
-            form=AnswerForm(facets=opts.facets, by_date=opts.sort == "date"),
+            form=AnswerForm(opts.facets, opts.sort == "date", opts.prefix),
         )
         hits = found.hits
         if found.note:

@@ -37,7 +37,7 @@ class Facets:
     """The facets of an answer; values with most pages come first, dates with the latest."""
 
     total: int = 0  #: pages of the answer, each once
-    complete: bool = True  #: whether all were counted; False: ``MOST_COUNTED`` of them
+    complete: bool = True  #: whether all were counted; False: of ``MOST_COUNTED`` records
     source: tuple[FacetCount, ...] = ()  #: a page counts for each source that has it
     language: tuple[FacetCount, ...] = ()
     type: tuple[FacetCount, ...] = ()
@@ -147,7 +147,7 @@ def counted_records(records: Sequence[CountedRecord], facets: Collection[str]) -
             }
             for letters in DATES
         )
-    return Counted(min(total, MOST_COUNTED), total <= MOST_COUNTED, values)
+    return Counted(min(total, MOST_COUNTED), len(records) <= MOST_COUNTED, values)
 
 
 def finest_dates(counts: Iterable[Counts]) -> Counts:

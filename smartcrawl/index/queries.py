@@ -13,6 +13,7 @@ from typing import Any, Final
 from smartcrawl.index.analysis.asking import asked_words, word_shares
 from smartcrawl.index.analysis.function_words import search_function_words
 from smartcrawl.index.analysis.stems import (
+    BEGINNING,
     Keys,
     asked_keys,
     index_keys,
@@ -33,6 +34,7 @@ _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 #: A path of a folder where a host is expected.
 _PATH: Final = re.compile(r"/|~|\.{1,2}(?:/|\Z)|\\\\|[A-Za-z]:[\\/]")
 MOST: Final = 32  #: words by which one query searches, and parts of each other kind but sources
+_LEAST_BEGINNING: Final = 3  #: letters of a word that may be the beginning of one
 _READ: Final = 4_096  #: words of one query that are read
 _QUESTION: Final = 2  #: function words of a question, at least
 #: Articles and the like before an apostrophe, in French, Italian and Catalan.
@@ -50,6 +52,11 @@ class Term:
     stems: Keys  #: its keys in a text of unknown language
     quoted: bool = False  #: it must occur, if it occurs anywhere
     share: float = 1.0  #: of the weight of a word: the pairs of letters of one share it
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether it may be the beginning of a longer word."""
+        return self.text.endswith(BEGINNING)
 
     @property
     def signed(self) -> str:
@@ -191,7 +198,41 @@ def search_query_text(query: str) -> str:
 
 
 def _sayable(query: str) -> str:
-    return query.replace("\0", " ").encode("utf-8", "ignore").decode()
+    return query.replace("\0", " ").replace(BEGINNING, " ").encode("utf-8", "ignore").decode()
+
+
+def query_with_beginning(query: Query, text: str) -> Query:
+    """Return the query of a text whose last word may be the beginning of a longer one.
+
+    It stays as it is where the text does not end with a word of at least three letters, or that is
+    quoted, excluded, a filter, or written in a script without spaces; and so does a function word.
+
+    >>> [
+    ...     [term.is_beginning for term in query_with_beginning(parsed_search_query(q), q).terms]
+    ...     for q in ("how to transpo", "red lam ", "red la", '"red lamp"', "red -lamp", "red C++")
+    ... ]
+    [[True], [False, False], [False, False], [False], [False], [False, False]]
+    """
+    text = _sayable(text)
+    parts = list(_PART.finditer(text))
+    last = parts[-1] if parts else None
+    if last is None or last.end() < len(text) or not last["word"] or last["sign"]:
+        return query
+    for place in reversed(range(len(query.terms))):
+        term = query.terms[place]
+        if not term.quoted and last["word"].endswith(term.text):
+            begun = beginning_of_term(term)
+            return query.only([*query.terms[:place], begun, *query.terms[place + 1 :]])
+    return query
+
+
+def beginning_of_term(term: Term) -> Term:
+    """Return a word as the beginning of one; as it is where it is too short for that."""
+    found = list(words_at(term.text))
+    is_word = len(found) == 1 and found[0].end == len(term.text)
+    if not is_word or is_unspaced(found[0].form) or len(found[0].form) < _LEAST_BEGINNING:
+        return term
+    return replace(term, text=term.text + BEGINNING)
 
 
 def search_query_with_word(query: str, word: str, instead: str) -> str:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from smartcrawl.index.analysis.stems import KeyFinder, Keys, index_keys, index_words
+from smartcrawl.index.analysis.stems import BEGINNING, KeyFinder, Keys, index_keys, index_words
 from smartcrawl.index.queries import Term
 from smartcrawl.rules.vectors import fuse, keep_places
 
@@ -421,8 +421,8 @@ class _Exactness:
 
     def __init__(self, terms: Sequence[Term], weights: Sequence[float]) -> None:
         self._weights = weights
-        self._is_ascii = [term.text.isascii() for term in terms]
-        self._has = [_exact_word(term.text.lower()) for term in terms]
+        self._is_ascii = [term.text.rstrip(BEGINNING).isascii() for term in terms]
+        self._has = [_exact_word(term.text.rstrip(BEGINNING).lower()) for term in terms]
 
     def terms(self, texts: Sequence[str]) -> set[int]:
         """Return the words that texts of a page have as they are written.

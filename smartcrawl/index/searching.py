@@ -18,7 +18,7 @@ from math import inf
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from smartcrawl.index.analysis.marking import Marker, Marks
-from smartcrawl.index.analysis.stems import index_keys, keys_of_words
+from smartcrawl.index.analysis.stems import BEGINNING, index_keys, keys_of_words
 from smartcrawl.index.analysis.words import folded, is_unspaced, run_words, text_runs, words_at
 from smartcrawl.index.facets import CountingIndex, Facets, search_facets
 from smartcrawl.index.queries import (
@@ -26,6 +26,7 @@ from smartcrawl.index.queries import (
     Query,
     Term,
     parsed_search_query,
+    query_with_beginning,
     search_query_sources,
     search_query_with_word,
 )
@@ -128,6 +129,7 @@ def embedded_document_id(key: bytes) -> str:
     return f"page_{key.hex()}"
 
 
+_STEM_ENDS: Final = 5  #: letters by which a stem may be shorter than the beginning of its word
 _SHORTEST: Final = 4  #: letters of a word that may be misspelt
 _FAR: Final = 7  #: letters of a word that may have two errors
 _LONGEST: Final = 30
@@ -421,6 +423,7 @@ def find_index_hits(
     if not asked.terms or wanted is None or limit < 1:
         return FoundHits([], "", Facets() if form.facets else None)
     index = opened(wanted)
+    asked = query_with_beginning(asked, query) if form.prefix else asked
     asked = index.bounded(asked.only(existing_search_terms(asked.terms, index.counted)))
     asked, words, meant = _propose_hits(query, asked, index, limit, offset)
     counts = None
@@ -620,6 +623,12 @@ def _propose_hits(
 
     pool, end = search_pool(limit, offset, asked), offset + limit
     found, meant = index.proposed(asked, pool, end), ""
+    if 0 in found.pages and any(term.is_beginning for term in asked.terms):
+        asked = asked.only([
+            term if pages else _completed(term, index.texts)
+            for term, pages in zip(asked.terms, found.pages, strict=True)
+        ])  # fmt: skip
+        found = index.proposed(asked, pool, end)
     if 0 in found.pages:
         terms, meant = corrected_search_query(text, asked.terms, found.pages, nearest)
         if meant:
@@ -629,6 +638,29 @@ def _propose_hits(
         asked = relaxed
         found = index.proposed(asked, pool, end)
     return asked, found, meant if found.found else ""
+
+
+def _completed(term: Term, texts: Callable[[Sequence[str]], Sequence[tuple[str, str]]]) -> Term:
+    """Return a whole word in place of the beginning of one that no page has.
+
+    The stem of a word may be shorter than the beginning that was typed, such as ``configuratio``.
+    So texts with shorter stems are looked through for a word that begins like this. Where there is
+    none, the word stays as it is.
+    """
+    if not term.is_beginning:
+        return term
+    whole = term.text.rstrip(BEGINNING)
+    plain = folded(next(words_at(whole)).form)
+    shorter = [plain[:-n] for n in range(1, _STEM_ENDS + 1) if len(plain) - n >= _SHORTEST]
+    seen = Counter(
+        run[start:end]
+        for text, _ in (texts(shorter) if shorter else ())
+        for run in text_runs(text)
+        for start, end, form in run_words(run)
+        if folded(form).startswith(plain)
+    )
+    form = max(seen, key=lambda one: (seen[one], one), default=whole)
+    return Term(form, tuple(index_keys(form)))
 
 
 def proposing_search_terms(counts: Sequence[int]) -> list[int]:

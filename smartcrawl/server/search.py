@@ -76,6 +76,9 @@ class SearchQuery(Query):
         default="relevance",
         description="The best pages first, or the latest; by date words alone count",
     )
+    prefix: Literal["1", "true", "0", "false"] = Field(
+        default="0", description="Whether the last word may be the beginning of one"
+    )
     facets: Literal["1", "true", "0", "false"] = Field(
         default="0",
         title="With facets",  # generated clients name a type by it; SearchFacets is the answer's
@@ -126,7 +129,7 @@ def api_search(
             mode=SearchMode(query.mode or SearchMode.BEST),
             vectors=vectors,
             reader=reader,
-            form=AnswerForm(facets=query.facets in _YES, by_date=query.sort == "date"),
+            form=AnswerForm(query.facets in _YES, query.sort == "date", query.prefix in _YES),
         )
     except (UnknownNameError, SearchQueryError) as error:
         raise api_invalid_input("q", str(error)) from error

@@ -56,7 +56,7 @@ SHELF = [
     Shelved("f", "", "", "2026-05-02T12:00:00", source="shop"),
     Shelved("g", "application/xhtml+xml", "fr", "2026-05-03T00:00:00", source="shop"),
     Shelved("a", "text/html", "en", "2026-05-02T00:00:00", source="shop"),
-    Shelved("h", WORD, "en", "2026-05-02T00:00:00", text="a tower and nothing else"),
+    Shelved("h", WORD, "en", "2026-05-02T00:00:00", text="a tower, nothing of configuration"),
 ]
 
 
@@ -237,6 +237,38 @@ def test_no_more_pages_are_counted_than_a_limit(
 
     assert (found.total, found.complete) == (4, False)
     assert all(one.pages <= 4 for name in FACETS for one in getattr(found, name))
+
+
+BEGINNINGS = {
+    "lan": "abcdefg",
+    "nothing lante": "abcdefgh",
+    "lantern type:pdf": "bc",
+    "type:pdf lanter": "bc",
+    "nothi": "h",
+    "NOTHI": "h",
+    "nothings": "h",  # the stem of a word is shorter
+    "la": "",
+    "lant ": "ce",  # the stem of the word in German
+    '"lant"': "ce",
+    "lant -tower": "ce",
+    "configuratio": "h",
+    "lantarn": "abcdefg",  # misspelt, and no beginning
+    "zepp": "",
+}
+
+
+@SINKS
+@pytest.mark.parametrize("query", BEGINNINGS)
+def test_the_last_word_may_be_a_beginning(request: pytest.FixtureRequest, sink: str, query: str):
+    ask: Ask = request.getfixturevalue(sink)
+
+    found = ask(query, prefix=True, facets=True)
+
+    assert places(found.hits) == BEGINNINGS[query]
+    assert (found.facets.total, len(found.hits)) == (len(BEGINNINGS[query]),) * 2
+    assert all("[" in hit.snippet for hit in found.hits)
+    assert places(ask(query, prefix=True, by_date=True).hits) == BEGINNINGS[query]
+    assert places(ask("lant").hits) == "ce"
 
 
 #: Pages by date, the latest first; those with few of the words come last.

@@ -49,6 +49,7 @@ PARAMETERS: dict[str, list[str]] = {
     "source": [SOURCE],
     "q": [
         "quillwort",
+        "quillw",
         "quillwart",
         '"quillwort" lantern',
         f"in:{SOURCE} lantern",

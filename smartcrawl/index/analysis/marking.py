@@ -91,8 +91,8 @@ class Marker:
         spaced = text_with_spaces(plain)
         words = spaced.split()
         many = len(words)
-        if known is None or self._finder.has_joined:
-            found = self._finder.spans(index_keys(plain, self._language))
+        if known is None or self._finder.needs_words:
+            found = self._finder.spans(index_keys(plain, self._language), spaced.lower().split())
         else:
             found = [(at, at + 1, term) for at, term in known if at < many]
         first, last, begin = 0, many - 1, 0
@@ -125,7 +125,7 @@ class Marker:
         return MarkedPart(f"{before}{shown}{dots}", starts)
 
     def _found(self, places: Sequence[Place]) -> list[tuple[int, int, int]]:
-        return self._finder.spans([place.key for place in places])
+        return self._finder.spans([place.key for place in places], (place.form for place in places))
 
     def _marked(
         self,

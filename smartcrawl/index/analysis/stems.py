@@ -79,6 +79,8 @@ _SHORT: Final = 40  #: characters of a run that is remembered, at most
 _MOST_FORMS: Final = 12  #: keys of one word of a query in one language
 
 Keys = tuple[str, ...]  #: of a word, or of words that stay together
+BEGINNING: Final = "\ue000"  #: sign behind a word of a query that may be the beginning of one
+ANY_END: Final = "*"  #: end of a key that stands for all keys with this beginning; no text has it
 
 
 class Place(NamedTuple):
@@ -158,12 +160,20 @@ def asked_keys(text: str, language: str = "") -> tuple[Keys, ...]:
 
     >>> asked_keys("informacao", "pt"), asked_keys("Häuser am Fluss", "de")
     ((('informaca',), ('informacao',), ('inform',)), (('haus', 'am', 'fluss'),))
+    >>> asked_keys(f"Häuser{BEGINNING}", "de"), asked_keys(f"Häus{BEGINNING}", "de")
+    ((('haus',), ('hauser*',)), (('haus*',),))
 
     A pair of letters may stand elsewhere than in a text that is this pair alone.
 
     >>> asked_keys("れ替", "ja")
     (('れ替',), ('替',))
     """
+    if text.endswith(BEGINNING):
+        forms = [form for run in text_runs(text) for form in run_forms(run, language)]
+        begun = [(folded(form) + ANY_END,) for form in forms[:1]]
+        whole = [keys for keys in asked_keys(text[:-1], language)
+                 if not any(keys[0].startswith(one[:-1]) for (one,) in begun)]  # fmt: skip
+        return tuple(dict.fromkeys([*whole, *begun]))
     forms = [form for run in text_runs(text) for form in run_forms(run, language)]
     if not forms:
         return ()
@@ -191,19 +201,22 @@ class KeyFinder:
 
     def __init__(self, asked: Sequence[Collection[Keys]]) -> None:
         self.single: dict[str, int] = {}  #: place of the word in the query, by key
+        self._begun: dict[str, int] = {}  #: the same by the beginnings of keys
         self._joined: list[tuple[int, Keys]] = []
         for rank in range(max(map(len, asked), default=0)):
             for n, forms in enumerate(asked):
                 for keys in list(forms)[rank : rank + 1]:
-                    if len(keys) == 1:
+                    if keys[0].endswith(ANY_END):
+                        self._begun.setdefault(keys[0][:-1], n)
+                    elif len(keys) == 1:
                         self.single.setdefault(keys[0], n)
                     else:
                         self._joined.append((n, keys))
 
     @property
-    def has_joined(self) -> bool:
-        """Whether some words asked for stay together."""
-        return bool(self._joined)
+    def needs_words(self) -> bool:
+        """Whether words asked for stay together, or may begin words that have shorter keys."""
+        return bool(self._joined or self._begun)
 
     def places(self, keys: Sequence[str]) -> list[tuple[int, int]]:
         """Return places of words among keys: of the key, and of the word in the query."""
@@ -215,17 +228,29 @@ class KeyFinder:
         if self._joined:
             more = {(at, n) for n, joined in self._joined for at in _starts(keys, joined)}
             found = sorted({*found, *more})
+        if self._begun:
+            found = sorted({*found, *self._beginning(keys)})
         return found
 
-    def spans(self, keys: Sequence[str]) -> list[tuple[int, int, int]]:
-        """Return the words found: of the first key, behind the last, and of the word asked."""
+    def _beginning(self, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+        for beginning, n in self._begun.items():
+            yield from ((at, n) for at, word in enumerate(words) if word.startswith(beginning))
+
+    def spans(self, keys: Sequence[str], forms: Iterable[str]) -> list[tuple[int, int, int]]:
+        """Return the words found: of the first key, behind the last, and of the word asked.
+
+        ``forms``: the words as they are written, which stems may be shorter than.
+        """
         single = self.single
         found = [(at, at + 1, single[key]) for at, key in enumerate(keys) if key in single]
-        if not self._joined:
+        if not self._joined and not self._begun:
             return found
         found += [
             (at, at + len(joined), n) for n, joined in self._joined for at in _starts(keys, joined)
         ]
+        if self._begun:
+            begun = self._beginning([folded(form) for form in forms])
+            found = [*{*found, *((at, at + 1, n) for at, n in begun)}]
         return sorted(found)
 
 

@@ -11,7 +11,7 @@ from math import sqrt
 from typing import Any, Final
 
 from smartcrawl.index.analysis.marking import Marks
-from smartcrawl.index.analysis.stems import Keys, asked_keys_of_languages, index_keys
+from smartcrawl.index.analysis.stems import ANY_END, Keys, asked_keys_of_languages, index_keys
 from smartcrawl.index.analysis.words import words_at
 from smartcrawl.index.elasticsearch.documents import (
     WEIGHTS,
@@ -351,9 +351,15 @@ def _words(asked: Sequence[Keys]) -> dict[str, Any]:
         f"chunks.{name}^{weight}" for name, weight in zip(WORDS, WEIGHTS.values(), strict=True)
     ]
     together = [" ".join(keys) for keys in asked if len(keys) > 1]
-    single = [keys[0] for keys in asked if len(keys) == 1]
+    begun = [keys[0][:-1] for keys in asked if keys[-1].endswith(ANY_END)]
+    single = [keys[0] for keys in asked if len(keys) == 1 and not keys[0].endswith(ANY_END)]
     queries: list[dict[str, Any]] = [
         {"multi_match": {"query": one, "type": "phrase", "fields": fields}} for one in together
+    ]
+    queries += [
+        {"prefix": {f"chunks.{name}": {"value": one, "boost": weight}}}
+        for one in begun
+        for name, weight in zip(WORDS, WEIGHTS.values(), strict=True)
     ]
     if single:
         words = {"query": " ".join(single), "operator": "or", "fields": fields}

@@ -6,7 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.index.analysis.stems import Keys, asked_keys, asked_keys_of_languages, index_keys
+from smartcrawl.index.analysis.stems import (
+    ANY_END,
+    Keys,
+    asked_keys,
+    asked_keys_of_languages,
+    index_keys,
+)
 from smartcrawl.index.queries import Term
 from smartcrawl.index.ranking import (
     LEAD_LENGTH,
@@ -203,7 +209,11 @@ class AddressWords:
         return {
             n
             for keys, n in asked
-            if keys[0] in known
+            if (
+                any(key.startswith(keys[0][:-1]) for key in known)
+                if keys[0].endswith(ANY_END)
+                else keys[0] in known
+            )
             and (len(keys) == 1 or any(known[at : at + len(keys)] == keys
                                        for at in range(len(known))))
         }  # fmt: skip

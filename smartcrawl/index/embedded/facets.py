@@ -8,20 +8,15 @@ from typing import Any, Final
 from smartcrawl.index.facets import MOST_COUNTED, Counted, CountedRecord, counted_records
 from smartcrawl.registry.connection import Connection
 
-#: The limit holds for pages, of which several sources may have one.
 _FOUND: Final = """
-WITH found AS MATERIALIZED (
-    SELECT p.content
-      FROM (SELECT DISTINCT k.content AS content FROM {match} {within}) AS p
-           CROSS JOIN content c
-     WHERE c.no = p.content AND {conditions}
-     LIMIT :most_counted
-)
 SELECT r.id, o.name, c.language, coalesce(r.media, r.content_type, ''),
        coalesce(c.published, r.last_changed)
-  FROM found f CROSS JOIN content c CROSS JOIN record r
+  FROM (SELECT DISTINCT k.content FROM {match} {within}) AS p
+       CROSS JOIN content c CROSS JOIN record r
        JOIN source o ON o.no = r.source JOIN host h ON h.no = r.host
- WHERE c.no = f.content AND r.content = c.no AND r.entry > 0 AND {of_records}
+ WHERE c.no = p.content AND r.content = c.no AND r.entry > 0
+   AND {conditions} AND {of_records}
+ LIMIT :most_counted
 """
 
 

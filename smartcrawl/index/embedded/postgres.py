@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from smartcrawl.index.analysis.stems import Keys, index_keys
+from smartcrawl.index.analysis.stems import ANY_END, Keys, index_keys
 from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, fts5_value_letters, read_text_rows
 from smartcrawl.index.embedded.sqlite import (
@@ -104,7 +104,9 @@ _OF_PAGES: Final = "JOIN chunk p ON p.no = k.no JOIN content c ON c.no = k.conte
 #: The places of some words alone: they get a weight that no word has.
 _PLACES: Final = """
 SELECT k.no, k.title, k.headings, k.language, length(k.text) + length(k.pictures), length(k.words),
-       ts_filter(setweight(k.words, 'C', :keys::text[]), '{c}')::text
+       ts_filter(setweight(k.words, 'C', :keys::text[] || ARRAY(
+           SELECT word FROM unnest(tsvector_to_array(k.words)) AS word, unnest(:begun::text[]) AS b
+            WHERE starts_with(word, b))), '{c}')::text
   FROM chunk k WHERE k.no IN carray(:chunks)
 """
 _WORD: Final = re.compile(r"'([^']+)':([0-9C,]+)")
@@ -132,7 +134,7 @@ class TsVector:
 
     def value(self, asked: Sequence[Keys]) -> str:
         """Return the expression that matches a word by any of its keys."""
-        phrases = (" <-> ".join(f"'{key}'" for key in keys) for keys in asked)
+        phrases = (" <-> ".join(map(_operand, keys)) for keys in asked)
         return " | ".join(f"({phrase})" for phrase in phrases)
 
     def total(self, connection: Connection, value: str, within: str, values: Any) -> int:
@@ -165,7 +167,8 @@ class TsVector:
     ) -> dict[int, ChunkPlaces]:
         """Return where some chunks have phrases, out of their stored words."""
         keys = sorted({key for phrase in phrases for key in phrase})
-        asked = {"keys": Many(keys), "chunks": Many(sorted(chunks))}
+        begun = [key[:-1] for key in keys if key.endswith(ANY_END)]
+        asked = {"keys": Many(keys), "begun": Many(begun), "chunks": Many(sorted(chunks))}
         found: dict[int, ChunkPlaces] = {}
         for no, title, headings, language, long, words, places in connection.execute(
             _PLACES, asked
@@ -206,6 +209,17 @@ def _count(text: str, language: str) -> int:
     return len(index_keys(text, language))
 
 
+def _operand(key: str) -> str:
+    return f"'{key[:-1]}':*" if key.endswith(ANY_END) else f"'{key}'"
+
+
+def _places(at: Mapping[str, Sequence[int]], key: str) -> Sequence[int]:
+    if not key.endswith(ANY_END):
+        return at.get(key, ())
+    begun = [places for known, places in at.items() if known.startswith(key[:-1])]
+    return sorted(place for places in begun for place in places)
+
+
 def _in_fields(
     at: Mapping[str, Sequence[int]], phrase: Keys, ends: tuple[int, int]
 ) -> tuple[list[int], ...]:
@@ -216,7 +230,7 @@ def _in_fields(
     >>> _in_fields({"haus": [1, 4], "alt": [3]}, ("alt", "haus"), (2, 2))
     ([], [], [0], [])
     """
-    first, *rest = (at.get(key, ()) for key in phrase)
+    first, *rest = (_places(at, key) for key in phrase)
     found: tuple[list[int], ...] = ([], [], [], [])
     for place in first:
         if all(place + n in some for n, some in enumerate(rest, 1)):

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.index.analysis.stems import Keys, chunk_words
+from smartcrawl.index.analysis.stems import ANY_END, Keys, chunk_words
 from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, read_text_rows
 from smartcrawl.model.documents import Chunk
@@ -222,7 +222,10 @@ class Fts5:
 
     def value(self, asked: Sequence[Keys]) -> str:
         """Return the expression that matches a word by any of its keys."""
-        return " OR ".join(f'"{" ".join(keys)}"' for keys in asked)
+        return " OR ".join(
+            f'"{" ".join(keys)[:-1]}" *' if keys[-1].endswith(ANY_END) else f'"{" ".join(keys)}"'
+            for keys in asked
+        )
 
     def total(self, connection: Connection, value: str, within: str, values: Any) -> int:
         """Return the number of all chunks, as FTS5 notes it; of some it counts them."""

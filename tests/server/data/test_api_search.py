@@ -94,6 +94,10 @@ def test_the_search_finds_what_the_command_finds(searched: Library, crawl: Crawl
     assert crawl.search("lantern type:html", "--facets", "--limit", "1") == {
         name: counted[name] for name in ("hits", "facets")
     }
+    assert {hit["url"] for hit in read(q="lant", prefix="1")["hits"]} == {
+        hit["url"] for hit in plain["hits"]
+    }
+    assert crawl.search("lant", "--prefix") == read(q="lant", prefix="true")["hits"]
     latest = read(q="lantern", sort="date")["hits"]
     assert [hit["date"] for hit in latest] == sorted((hit["date"] for hit in latest), reverse=True)
     assert crawl.search("lantern", "--sort", "date") == latest
@@ -118,6 +122,7 @@ WRONG = {
     "mode": ({"q": "a", "mode": "both"}, "mode"),
     "facets": ({"q": "a", "facets": "yes"}, "facets"),
     "sort": ({"q": "a", "sort": "newest"}, "sort"),
+    "prefix": ({"q": "a", "prefix": "yes"}, "prefix"),
     "sort by date and meaning": ({"q": "a", "sort": "date", "mode": "hybrid"}, "sort"),
     "type": ({"q": "a type:word"}, "q"),
     "date": ({"q": "a before:now"}, "q"),
