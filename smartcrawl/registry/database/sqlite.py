@@ -17,7 +17,6 @@ from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 import apsw
-import apsw.ext
 
 from smartcrawl.model.exceptions import (
     RegistryDamagedError,
@@ -59,11 +58,68 @@ _MOST = 65_536  #: links of one page
 
 def create_outlinks_table(connection: apsw.Connection, trackers: Trackers) -> None:
     """Give a connection the virtual table ``outlinks`` (R2-53)."""
-    apsw.ext.make_virtual_module(connection, "outlinks", cast(Any, _Outlinks(connection, trackers)))
+    module = cast(Any, _OutlinksModule(_Outlinks(connection, trackers)))
+    connection.create_module("outlinks", module, eponymous=True, read_only=True)
+
+
+class _OutlinksModule:
+    """The virtual table itself, in the form that SQLite expects.
+
+    To import what apsw has for that takes a fifth of the time of a command.
+    """
+
+    def __init__(self, rows: _Outlinks) -> None:
+        self._rows = rows
+
+    def Connect(self, *_: Any) -> tuple[str, _OutlinksModule]:  # noqa: N802
+        return f"CREATE TABLE outlinks ({', '.join(self._rows.columns)})", self
+
+    Create = Connect
+
+    def BestIndex(self, *_: Any) -> None:  # noqa: N802
+        """Read all rows, whatever is asked."""
+
+    def Open(self) -> _OutlinksCursor:  # noqa: N802
+        return _OutlinksCursor(self._rows)
+
+    def Disconnect(self) -> None:  # noqa: N802
+        """Hold nothing."""
+
+    Destroy = Disconnect
+
+
+class _OutlinksCursor:
+    """One reading of the virtual table."""
+
+    def __init__(self, rows: _Outlinks) -> None:
+        self._all = rows
+        self._rows: Iterator[tuple[Any, ...]] = iter(())
+        self._row: tuple[Any, ...] | None = None
+        self._number = 0
+
+    def Filter(self, *_: Any) -> None:  # noqa: N802
+        self._rows, self._number = self._all(), 0
+        self.Next()
+
+    def Next(self) -> None:  # noqa: N802
+        self._row = next(self._rows, None)
+        self._number += 1
+
+    def Eof(self) -> bool:  # noqa: N802
+        return self._row is None
+
+    def Column(self, number: int) -> Any:  # noqa: N802
+        return self._number if number < 0 or self._row is None else self._row[number]
+
+    def Rowid(self) -> int:  # noqa: N802
+        return self._number
+
+    def Close(self) -> None:  # noqa: N802
+        self._rows = iter(())
 
 
 class _Outlinks:
-    """The rows of the virtual table ``outlinks``, in the form that apsw expects."""
+    """The rows of the virtual table ``outlinks``."""
 
     columns = (
         "id",
@@ -74,7 +130,6 @@ class _Outlinks:
         "link_type",
         "discovered_at",
     )
-    column_access = apsw.ext.VTColumnAccess.By_Index
 
     def __init__(self, connection: apsw.Connection, trackers: Trackers) -> None:
         self._connection = connection
