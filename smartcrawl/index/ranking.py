@@ -21,7 +21,8 @@ from smartcrawl.index.analysis.stems import BEGINNING, KeyFinder, Keys, index_ke
 from smartcrawl.index.queries import Term
 from smartcrawl.rules.vectors import fuse, keep_places
 
-POOL: Final = 60  #: pages that an index proposes, at least
+POOL: Final = 60  #: pages that an index proposes for the first hits, at most
+PAGES: Final = 30  #: pages of these that are rated before all others
 MOST_PARTS: Final = 150  #: parts of a page that are looked at
 MOST_SHOWN: Final = 3  #: parts of a page that a hit has
 

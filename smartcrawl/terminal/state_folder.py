@@ -11,8 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from platformdirs import user_data_dir
-
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.openai_server import path_beside_project, whole_path
 
@@ -31,6 +29,8 @@ def default_state_folder() -> Path:
     """
     local = whole_path(LOCAL)
     if not local.is_dir():
+        from platformdirs import user_data_dir  # noqa: PLC0415  # a tenth of a command's start
+
         return whole_path(user_data_dir("smartcrawl", appauthor=False))
     user = os.geteuid()
     if user and local.stat().st_uid not in (user, 0):  # the administrator may use every folder

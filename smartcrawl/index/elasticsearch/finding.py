@@ -35,6 +35,8 @@ from smartcrawl.index.queries import (
 from smartcrawl.index.ranking import (
     MOST_PARTS,
     MOST_SHOWN,
+    PAGES,
+    POOL,
     NearPage,
     ProposedPage,
     Ranked,
@@ -547,13 +549,14 @@ class ElasticsearchFinder:
 
     def proposed(self, query: Query, pool: int, least: int) -> Proposed:
         """Return the pages that have any of the words, and all that they must have."""
+        size = PAGES if pool == POOL and least <= PAGES else max(pool, least)
         body = self._ask(
-            **search_proposal_request(query, self._wording, self._sources, pool, self._readable)
+            **search_proposal_request(query, self._wording, self._sources, size, self._readable)
         )
         every = counted_terms(body)
         pages = [every[str(place)]["doc_count"] for place in range(len(query.terms))]
         found = {hit["_source"]["key"]: hit for hit in body["hits"]["hits"]}
-        return Proposed(found, pages, every["doc_count"], more=len(found) >= pool)
+        return Proposed(found, pages, every["doc_count"], PAGES, more=len(found) >= size)
 
     def facet_counts(self, query: Query, facets: Collection[str]) -> Counted:
         """Count the pages that have any of the words and meet the filters (``index.facets``)."""

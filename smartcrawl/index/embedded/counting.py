@@ -17,6 +17,7 @@ from smartcrawl.index.queries import Term
 from smartcrawl.index.ranking import (
     LEAD_LENGTH,
     LEAD_PARTS,
+    PAGES,
     PageCounts,
     PartCounts,
     RankedPart,
@@ -24,7 +25,6 @@ from smartcrawl.index.ranking import (
 )
 
 WINDOW: Final = 160  #: chunks whose words are counted for the first pages of hits
-PAGES: Final = 30  #: pages of these
 WIDE: Final = 4_000  #: the same for all further ones
 _MOST_COUNTED: Final = 8  #: chunks of one further page
 

@@ -21,7 +21,6 @@ from smartcrawl.index.analysis.stems import (
     keys_of_words,
 )
 from smartcrawl.index.embedded.counting import (
-    PAGES,
     WIDE,
     WINDOW,
     AddressWords,
@@ -52,6 +51,7 @@ from smartcrawl.index.ranking import (
     LETTERS,
     MOST_PARTS,
     MOST_SHOWN,
+    PAGES,
     POOL,
     NearPage,
     ProposedPage,
