@@ -45,7 +45,7 @@ from smartcrawl.index.ranking import (
     parts_to_show,
     rate_far_parts,
 )
-from smartcrawl.index.searching import FoundPage, HitChunk, Proposed, QueryMarker
+from smartcrawl.index.searching import MOST_PROPOSED, FoundPage, HitChunk, Proposed, QueryMarker
 from smartcrawl.model.page_types import BEGINNINGS, ENDINGS, NAMED, OTHER
 from smartcrawl.model.urls import shown_title
 from smartcrawl.registry.visibility import Readable
@@ -549,7 +549,7 @@ class ElasticsearchFinder:
 
     def proposed(self, query: Query, pool: int, least: int) -> Proposed:
         """Return the pages that have any of the words, and all that they must have."""
-        size = PAGES if pool == POOL and least <= PAGES else max(pool, least)
+        size = PAGES if pool == POOL and least <= PAGES else MOST_PROPOSED
         body = self._ask(
             **search_proposal_request(query, self._wording, self._sources, size, self._readable)
         )
