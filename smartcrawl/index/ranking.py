@@ -168,8 +168,8 @@ def rank_searched_pages(
     pages at the end.
     With a word like C++, of which indexes propose the pages that have a C, all are sorted together.
     """
-    finder = _Finder(terms, weights, shared_title_parts([page.title for page in pages]))
     pool = len(pages) if any(term.signed for term in terms) else first
+    finder = _Finder(terms, weights, shared_title_parts([page.title for page in pages[:pool]]))
     best = [finder.rated(page) for page in pages[:pool]]
     others = [finder.rated(page) for page in pages[pool:]]
     some = [one for one in _sorted_best(best) + _sorted_best(others) if one.found]
