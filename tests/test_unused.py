@@ -15,10 +15,20 @@ ROOT = Path(__file__).parent.parent
 
 #: Names that a library calls by a protocol without a base class.
 HOOKS: Final = {
+    "BestIndex": "apsw, of virtual tables",
+    "Close": "apsw, of virtual tables",
+    "Column": "apsw, of virtual tables",
+    "Connect": "apsw, of virtual tables",
+    "Create": "apsw, of virtual tables",
+    "Destroy": "apsw, of virtual tables",
+    "Disconnect": "apsw, of virtual tables",
+    "Eof": "apsw, of virtual tables",
+    "Filter": "apsw, of virtual tables",
+    "Next": "apsw, of virtual tables",
+    "Open": "apsw, of virtual tables",
+    "Rowid": "apsw, of virtual tables",
     "clientConnectionForTLS": "Twisted, of makers of connections with TLS",
     "close_spider": "Scrapy, of pipelines",
-    "column_access": "apsw, of virtual tables",
-    "columns": "apsw, of virtual tables",
     "create_module": "importlib, of loaders",
     "default_settings": "Scrapy, of commands",
     "do_GET": "http.server, of handlers of requests",
