@@ -62,6 +62,21 @@ def test_marks_are_around_the_words_alone(many: Desk):
     assert snippet(many, "المستند") == "طِبَاعَةُ [المُسْتَنَدِ]"
 
 
+def test_a_pair_of_letters_of_another_word_is_not_marked(desk: Desk):
+    desk.index(BASE + "a", "シートをエクスポートする", document_fields={"language": "ja"})
+
+    assert snippet(desk, "エクスポートする") == "シートを[エクスポート]する"
+    assert snippet(desk, "シート") == "[シート]をエクスポートする"
+
+
+def test_function_words_of_another_script_do_not_count(desk: Desk):
+    desk.index(BASE + "a", "Экспорт в PDF и в HTML", document_fields={"language": "ru"})
+    desk.index(BASE + "b", "셀 및 행", document_fields={"language": "ko"})
+
+    assert snippet(desk, "экспорт в pdf") == "[Экспорт] в [PDF] и в HTML"
+    assert snippet(desk, "행 및 셀") == "[셀] 및 [행]"
+
+
 def test_a_text_that_changes_its_language_is_found_by_each_of_them(desk: Desk):
     text = "Die Zeilen werden fixiert. Строки закреплены. 行の高さを変更する。 행의 높이."
     desk.index(BASE + "a", text, document_fields={"language": "de"})

@@ -17,10 +17,11 @@ from smartcrawl.index.analysis.words import Word, run_words, runs_at
 _BETWEEN: Final = re.compile(
     "[\u3041-\u309f]{2}|[をのにがはでともへや][^\u3041-\u309f]|[^\u3041-\u309f][をのにがはでともへや]"
 )
-#: Particles, and endings of verbs, behind two syllables at least.
+#: Particles, and endings of verbs, behind two syllables or Chinese characters at least.
 _ENDING: Final = re.compile(
     r"(?<=[\uac00-\ud7a3]{2})(?:[하되][\uac00-\ud7a3]{1,4}|에서|으로|까지|부터|마다|에게|에는|에도|려면|도록"
     r"|[을를은는이가에의로과와도만기고게면])\Z"
+    r"|(?<=[\u30a1-\u30ff\u4e00-\u9fff]{2})[すしさせ][\u3041-\u309f]*\Z"
 )
 _CHINESE: Final = "Chinese"
 #: Pairs of letters of one script.
@@ -40,6 +41,8 @@ def asked_words(text: str) -> list[Word]:
     ['スラ', 'ライ', 'イド', '背景', '変え']
     >>> [[word.form for word in asked_words(text)] for text in ("텍스트를", "복제하려면")]
     [['텍스', '스트'], ['복제']]
+    >>> [[word.form for word in asked_words(text)] for text in ("削除する", "外したい")]
+    [['削除'], ['外し']]
     """
     found: list[tuple[Word, bool]] = []
     for at, run in runs_at(text):
@@ -81,6 +84,6 @@ def _script(word: Word) -> str:
 
 
 def _end(run: str) -> int:
-    """Return where the endings of a Korean word begin; the length of any other."""
+    """Return where the endings of a Korean word, or of a Japanese verb at the end, begin."""
     ending = _ENDING.search(run)
     return ending.start() if ending else len(run)

@@ -145,7 +145,8 @@ _CHINESE: Final = """
 麼樣 怎樣 什麼 為什 哪裡 的方 方法 么把 样把
 """
 _KOREAN: Final = """
-어떻 떻게 무엇 어디 언제 하는 방법 하려 려면 나요 까요 습니 니까 하나 는법 에서
+어떻 떻게 무엇 어디 언제 하는 방법 하려 려면 나요 까요 습니 니까 하나 는법 에서 및
+또는 싶어 어요 해요 세요
 """
 ENGLISH: Final = frozenset(_ENGLISH.split())
 _OTHERS: Final[Mapping[str, frozenset[str]]] = {
@@ -179,12 +180,18 @@ _OTHERS: Final[Mapping[str, frozenset[str]]] = {
 def search_function_words(words: Sequence[str]) -> frozenset[str]:
     """Return the list of the language that most of the words of a question fit.
 
-    English unless another list has more of the words: "die" alone is an English word. Words are
-    in lower case, without accents.
+    English unless another list has more of the words: "die" alone is an English word. In another
+    script one word is enough. Words are in lower case, without accents.
+
+    >>> "die" in search_function_words(["die", "lamp"])
+    False
+    >>> "в" in search_function_words(["экспорт", "в", "pdf"])
+    True
     """
     best, most = ENGLISH, max(1, sum(word in ENGLISH for word in words))
     for known in _OTHERS.values():
-        count = sum(word in known for word in words)
+        found = [word for word in words if word in known]
+        count = len(found) + any(not word.isascii() for word in found)
         if count > most:
             best, most = known, count
     return best

@@ -20,6 +20,8 @@ _FEW: Final = 8  #: words found that are looked up one by one
 _DOTS: Final = "…"
 _SENTENCE: Final = re.compile(r"[.!?:…]\s|[。！？।۔]|\n")
 
+_KATAKANA: Final = re.compile("[\u30a1-\u30ff]{2}")
+
 Marks = tuple[str, str]  #: around a word
 
 
@@ -41,6 +43,7 @@ class Marker:
         self._finder = KeyFinder(asked)
         self._language = language
         self._marks = marks
+        self._inner = _inner_pairs(self._finder.single)
 
     def has(self, text: str) -> bool:
         """Whether a text has any of the words."""
@@ -125,7 +128,18 @@ class Marker:
         return MarkedPart(f"{before}{shown}{dots}", starts)
 
     def _found(self, places: Sequence[Place]) -> list[tuple[int, int, int]]:
-        return self._finder.spans([place.key for place in places], (place.form for place in places))
+        """Return the words found, without pairs of katakana that another word has, too."""
+        found = self._finder.spans(
+            [place.key for place in places], (place.form for place in places)
+        )
+        if not self._inner:
+            return found
+        starts = {start for start, _, _ in found}
+        return [
+            one
+            for one in found
+            if places[one[0]].key not in self._inner or not starts.isdisjoint((one[0] - 1, one[1]))
+        ]
 
     def _marked(
         self,
@@ -204,6 +218,21 @@ def _fullest(found: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
         else:  # these words alone are more than are shown
             end = n + 1
     return place
+
+
+def _inner_pairs(keys: Collection[str]) -> frozenset[str]:
+    """Return the pairs of katakana that are parts of longer words of a query.
+
+    >>> sorted(_inner_pairs(["シー", "ート", "ガス", "表示"]))
+    ['シー', 'ート']
+    """
+    pairs = [key for key in keys if _KATAKANA.fullmatch(key)]
+    return frozenset(
+        one
+        for one in pairs
+        for other in pairs
+        if one != other and other in (one[1] + other[1], other[0] + one[0])
+    )
 
 
 def _window(
