@@ -13,15 +13,17 @@ from typing import Final
 
 from smartcrawl.index.analysis.words import Word, run_words, runs_at
 
-#: Pairs of hiragana, which are mostly endings, and of a particle and the word beside it.
+#: Hiragana, which are mostly endings, and pairs of a particle and the word beside it.
 _BETWEEN: Final = re.compile(
-    "[\u3041-\u309f]{2}|[をのにがはでともへや][^\u3041-\u309f]|[^\u3041-\u309f][をのにがはでともへや]"
+    "[\u3041-\u309f]{1,2}|[をのにがはでともへや][^\u3041-\u309f]|[^\u3041-\u309f][をのにがはでともへや]"
 )
-#: Particles, and endings of verbs, behind two syllables or Chinese characters at least.
+#: Particles and endings of verbs, behind two syllables or characters at least, or Latin letters.
 _ENDING: Final = re.compile(
     r"(?<=[\uac00-\ud7a3]{2})(?:[하되][\uac00-\ud7a3]{1,4}|에서|으로|까지|부터|마다|에게|에는|에도|려면|도록"
     r"|[을를은는이가에의로과와도만기고게면])\Z"
-    r"|(?<=[\u30a1-\u30ff\u4e00-\u9fff]{2})[すしさせ][\u3041-\u309f]*\Z"
+    r"|(?<=[a-z0-9])(?:[을를은는이가에의로과와도만]|에서|으로)\Z"
+    r"|(?<=[\u30a1-\u30ff\u4e00-\u9fff]{2})[すしさせ][\u3041-\u309f]*\Z",
+    re.IGNORECASE,
 )
 _CHINESE: Final = "Chinese"
 #: Pairs of letters of one script.
@@ -43,6 +45,8 @@ def asked_words(text: str) -> list[Word]:
     [['텍스', '스트'], ['복제']]
     >>> [[word.form for word in asked_words(text)] for text in ("削除する", "外したい")]
     [['削除'], ['外し']]
+    >>> [[word.form for word in asked_words(text)] for text in ("PDFを", "PDF로", "로")]
+    [['pdf'], ['pdf'], ['로']]
     """
     found: list[tuple[Word, bool]] = []
     for at, run in runs_at(text):
