@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.servers.debian import unpacked
 KINDS: Final = ("sentence", "words", "misspelt", "other")
 FIRST: Final = 3  #: hits among which the right page must be
 DEPTH: Final = 10  #: hits that count for nDCG
+KNOWN: Final = ("git", "python")  #: sets with known items
 #: Debian packages of the sets, and a page from which all others are reached.
 SETS: Final = {
     "git": ("git-doc", "index.html"),
@@ -29,15 +31,18 @@ SETS: Final = {
 class Question:
     """One written question."""
 
-    kind: str  #: one of KINDS
+    kind: str  #: one of KINDS; of known items ``name`` or ``title``
     text: str
     right: frozenset[str]  #: paths of the right pages, below the root of the set
     tuning: bool  #: whether the ranking may be tuned by it; only the others are reported
 
 
 def questions(name: str, folder: Path = BENCH / "quality_questions") -> list[Question]:
-    """Return the questions about a set; every other one of each kind is for tuning."""
-    count = dict.fromkeys(KINDS, 0)
+    """Return the questions about a set; every other one of each kind is for tuning.
+
+    ``NAME-names`` are the known items of the set NAME.
+    """
+    count = Counter[str]()
     found = []
     for line in (folder / f"{name}.tsv").read_text().splitlines():
         kind, text, right = line.split("\t")

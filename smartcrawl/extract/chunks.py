@@ -123,7 +123,10 @@ def places_between(places: Sequence[ChunkPlace], start: int, end: int) -> tuple[
     """
     first = max(bisect_right(places, start, key=_start_of) - 1, 0) if start > 0 else 0
     some = places[first : bisect_left(places, max(end, start + 1), key=_start_of)][:_PLACES]
-    return tuple(place._replace(start=max(place.start - start, 0)) for place in some)
+    return tuple(
+        place._replace(start=max(at := place.start - start, 0), defines=place.defines and at >= 0)
+        for place in some
+    )
 
 
 _start_of: Final = attrgetter("start")

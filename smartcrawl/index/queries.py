@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.analysis.asking import asked_words, word_shares
 from smartcrawl.index.analysis.function_words import search_function_words
+from smartcrawl.index.analysis.names import AskedName, asked_name, is_identifier
 from smartcrawl.index.analysis.stems import (
     BEGINNING,
     Keys,
@@ -83,6 +84,13 @@ class Term:
         return asked_keys(self.text, language) or (self.stems,)
 
 
+class QueryName(NamedTuple):
+    """A name that a query asks for."""
+
+    keys: AskedName
+    text: str | None  #: of the term that is one; None: the whole query is
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A query, parsed."""
@@ -103,6 +111,7 @@ class Query:
     language: str = ""  #: ISO 639-1, the only one of the pages; empty: any
     pages: tuple[Any, ...] | None = None  #: of an index, by its keys, which alone count; None: all
     is_question: bool = False  #: whether a person might ask another with these words
+    names: tuple[QueryName, ...] = ()  #: names that it may be, or that are among its words
 
     def of_words(self) -> Query:
         """Return the query as key words, as a model takes it that adds up the words of a text."""
@@ -183,7 +192,21 @@ def parsed_search_query(query: str, language: str = "") -> Query:
         before=_first([*filters["before", False], *filters["after", True]]),
         language=language,
         is_question=left_out >= _QUESTION,
+        names=_names(search_query_text(query), content),
     )
+
+
+def _names(text: str, terms: Sequence[Term]) -> tuple[QueryName, ...]:
+    """Return the whole query as a name, and those of its words that are names by their form.
+
+    >>> [one.text for one in _names("with open()", [Term("open()", ("open",))])]
+    [None, 'open()']
+    """
+    found = {keys: QueryName(keys, None)} if (keys := asked_name(text)) else {}
+    for term in terms[:MOST]:
+        if is_identifier(term.text) and (keys := asked_name(term.text)):
+            found.setdefault(keys, QueryName(keys, term.text))
+    return tuple(found.values())
 
 
 def search_query_text(query: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from smartcrawl.index.analysis.stems import BEGINNING, KeyFinder, Keys, index_keys, index_words
-from smartcrawl.index.queries import Term
+from smartcrawl.index.queries import QueryName, Term
 from smartcrawl.rules.vectors import fuse, keep_places
 
 POOL: Final = 60  #: pages that an index proposes for the first hits, at most
@@ -45,6 +45,8 @@ LETTERS: Final = 6  #: of a usual word, with the space behind it
 _NEAR: Final = 6  #: words between two words that count as near
 LEAD_LENGTH: Final = 80  #: words at the beginning of a page
 LEAD_PARTS: Final = 3  #: parts of a page in which these are
+_NAMED: Final = 2.0  #: weight of a name, beside its words
+_NAMED_END: Final = 0.8  #: the same of a longer name that ends with it
 _EXACT: Final = 0.03  #: weight of a word as it is written in the query, beside its other forms
 _EXACT_PARTS: Final = 10  #: parts of a page in which they are looked for
 _EXACT_PAGES: Final = 12  #: pages that are rated by them, where counts come out of an index
@@ -84,6 +86,7 @@ class PartCounts(NamedTuple):
     places: Sequence[tuple[int, int]]  #: in its text, in order: of the word, and of the term
     length: int  #: words of its text
     above: Collection[int]  #: terms that its headings have
+    named: float = 0.0  #: what it gains by a name that is asked for (``named_gain``)
 
 
 class PageCounts(NamedTuple):
@@ -107,6 +110,7 @@ class ProposedPage(NamedTuple):
     matched: frozenset[int]  #: places of the terms that the index found in it
     language: str = ""  #: ISO 639-1, by which its words were analyzed
     counts: PageCounts | None = None  #: out of an index; None: they are taken of its texts
+    named: float = 0.0  #: what it gains by names, where its parts do not say it
 
 
 class Ranked(NamedTuple):
@@ -151,6 +155,42 @@ def search_term_weight(pages: int, total: int) -> float:
     True
     """
     return math.log(1 + (max(total, pages) - pages + 0.5) / (pages + 0.5))
+
+
+def named_gain(pages: int, total: int, weight: float, *, whole: bool) -> float:
+    """Return what a page or part gains by a name that a query asks for.
+
+    ``pages`` of all have the name: what a whole site has, such as the end of all titles, gains next
+    to nothing. ``weight``: of the words of the name. ``whole``: of a name that only ends with it,
+    it is less.
+
+    >>> rare, some, everywhere = (named_gain(n, 1000, 5.0, whole=True) for n in (1, 30, 1000))
+    >>> rare > some > 1 > everywhere, rare > named_gain(1, 1000, 5.0, whole=False)
+    (True, True)
+    """
+    rarity = search_term_weight(pages, total) / search_term_weight(1, max(total, 1))
+    return (_NAMED if whole else _NAMED_END) * rarity * weight
+
+
+def name_gains(
+    names: Sequence[QueryName],
+    counts: Sequence[int],
+    total: int,
+    weights: Mapping[str, float],
+) -> dict[str, float]:
+    """Return what a part gains by each key of the names of a query that some part has.
+
+    ``counts``: how many of all have each key; ``weights``: of the terms, by their texts.
+    """
+    found: dict[str, float] = {}
+    each = iter(counts)
+    for name in names:
+        weight = sum(weights.values()) if name.text is None else weights.get(name.text, 0.0)
+        for key in name.keys:
+            if count := next(each):
+                gain = named_gain(count, total, weight, whole=key == name.keys.whole)
+                found[key] = gain
+    return found
 
 
 def rank_searched_pages(
@@ -344,10 +384,10 @@ class _Finder:
         densest = 0.0
         headings: dict[str, Collection[int]] = {}
         is_one = len(body) == 1
-        for part, (places, length, above) in zip(page.parts, counts.parts, strict=True):
+        for part, (places, length, above, named) in zip(page.parts, counts.parts, strict=True):
             if above:
                 headings[part.headings] = above
-            elif not places:
+            elif not places and not named:
                 continue
             near = 0.0
             if is_one:
@@ -362,7 +402,7 @@ class _Finder:
                     near = self._nearness(places)
             words = self._of_part(base, above, found, length)
             densest = max(densest, words)
-            rated.append((_PART * words + _NEARNESS * near, part))
+            rated.append((_PART * words + _NEARNESS * near + named, part))
         covered = {*counts.title, *counts.url, *(n for n, often in enumerate(body) if often)}
         sections = 1 + 0.1 * max(1, counts.length / _SECTION)
         for above in headings.values():
@@ -377,9 +417,11 @@ class _Finder:
         best = sorted(rated, key=itemgetter(0), reverse=True)[:MOST_SHOWN]
         score = whole + (best[0][0] if best else 0.0) + self._exact.rated(exact & covered)
         covered_title = sum(self._weights[n] for n in counts.title)
-        score += _COVERED * covered_title * min(1.0, len(counts.title) / own)
+        score += _COVERED * covered_title * min(1.0, len(counts.title) / own) + page.named
         shown = [part for _, part in best]
-        terms = len(covered | page.matched)
+        is_named = page.named or any(one.named for one in counts.parts)
+        # a page that a name means has all that is asked for, whichever words it has
+        terms = max(len(body), 1) if is_named else len(covered | page.matched)
         return Ranked(page, score, next(iter(shown), None), terms, shown[1:], densest)
 
     def _own_title(self, title: str, counts: PageCounts) -> int:

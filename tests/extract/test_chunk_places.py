@@ -91,7 +91,7 @@ def test_pieces_of_a_long_section_know_where_they_begin():
 def test_a_part_begins_in_the_last_place_before_it():
     some = [ChunkPlace(0, "a"), ChunkPlace(0, "b", True), ChunkPlace(30, "c")]
     assert [one.id for one in places_between(some, 0, 9)] == ["a", "b"]
-    assert places_between(some, 20, 40) == (ChunkPlace(0, "b", True), ChunkPlace(10, "c"))
+    assert places_between(some, 20, 40) == (ChunkPlace(0, "b"), ChunkPlace(10, "c"))
     assert places_between(some, 30, 40) == (ChunkPlace(0, "c"),)
     assert places_between([], 3, 4) == ()
 

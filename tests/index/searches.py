@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from smartcrawl.model.documents import Chunk
+from smartcrawl.model.documents import Chunk, ChunkPlace
 
 
 class Held(NamedTuple):
@@ -37,6 +37,13 @@ def pictured(text: str, pictures: str) -> tuple[Chunk, ...]:
 
 def plain(*texts: str) -> tuple[Chunk, ...]:
     return tuple(Chunk((), text) for text in texts)
+
+
+def defined(line: str, name: str) -> tuple[Chunk, ...]:
+    """A chunk in whose middle a name is defined."""
+    text = "Gravel stands before it.\n"
+    places = (ChunkPlace(0, "top"), ChunkPlace(len(text), name, defines=True))
+    return (Chunk((), f"{text}{line}\nIt does what it says.", places=places),)
 
 
 PAGES = [
@@ -252,4 +259,28 @@ SEARCHES = [
     Search("misspelt-with-two-slips", "connnectoins", ("fuse",)),
     Search("too-far-to-be-meant", "zorquiblex", ()),
     Search("one-page-of-two-sources", "anchor", ("both",)),
+]
+
+#: Pages that define a name or have a title, and others that have its words more often.
+NAMED_PAGES = [
+    Held("names/open", defined("gurgle(file)", "gurgle"), "Functions"),
+    Held("names/method", defined("gurgle(url)", "net.Opener.gurgle"), "The class Opener"),
+    Held("names/often", plain("gurgle, gurgle and gurgle again"), "How to gurgle"),
+    Held("names/option", plain("--no-zap\nThis never zaps."), "Options"),
+    Held("names/zaps", plain("With --no-zap all zaps stay: --no-zap, no zap"), "Of --no-zap"),
+    Held("names/camel", defined("class pool.TwigWumpBasket(n)", "pool.TwigWumpBasket")),
+    Held("names/twig", plain("a twig may wump the basket, a twig wump basket")),
+    Held("names/manual", (Chunk(("Name",), "frobcvs - Frob for CVS mongers"),), "frobcvs(7)"),
+    Held("names/cvs", plain("frob the mongers of CVS: CVS mongers frob"), "Frob CVS mongers"),
+    Held("news/37", plain("new, new, new in Lumox 3.11"), "What's New In Lumox 3.7 — Lumox 9"),
+    Held("news/311", plain("all is as before"), "What's New In Lumox 3.11 — Lumox 9"),
+]
+
+NAMED_SEARCHES = [
+    Search("a-defined-name", "gurgle()", ("names/open", "names/method", "names/often")),
+    Search("the-end-of-a-name", "Opener.gurgle", ("names/method",)),
+    Search("an-option", "--no-zap", ("names/option", "names/zaps")),
+    Search("words-of-a-camel-case-name", "twig wump basket", ("names/twig", "names/camel")),
+    Search("what-a-manual-is-named", "frob for CVS mongers", ("names/manual", "names/cvs")),
+    Search("a-title-with-a-version", "what's new in lumox 3.11", ("news/311", "news/37")),
 ]

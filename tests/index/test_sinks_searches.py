@@ -1,6 +1,6 @@
 """Both sinks answer the searches of one table alike."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -9,7 +9,14 @@ import pytest
 
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from tests.index.asking import search
-from tests.index.searches import PAGES, SEARCHES, Search
+from tests.index.searches import (
+    NAMED_PAGES,
+    NAMED_SEARCHES,
+    PAGES,
+    SEARCHES,
+    Held,
+    Search,
+)
 from tests.index.shelf import BASE, address, entry, opened, page
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
@@ -36,13 +43,13 @@ def postgres_index(spare_registries: Spare) -> Iterator[Ask]:
 
 
 @contextmanager
-def filled(desk: Desk) -> Iterator[Ask]:
-    """The searches of an embedded index with the pages of the table."""
+def filled(desk: Desk, table: Sequence[Held] = PAGES) -> Iterator[Ask]:
+    """The searches of an embedded index with the pages of a table."""
     for source in ("docs", "shop"):
         desk.source = source
         desk.open()
         visits = []
-        for held in PAGES:
+        for held in table:
             if held.source == source:
                 visit = desk.visit(address(held.place), held.place, title=held.title)
                 assert visit.parsed.document is not None
@@ -57,15 +64,43 @@ def filled(desk: Desk) -> Iterator[Ask]:
 
 @pytest.fixture(scope="module")
 def elastic(elasticsearch: Elasticsearch) -> Iterator[Ask]:
+    with filled_elsewhere(elasticsearch) as ask:
+        yield ask
+
+
+@contextmanager
+def filled_elsewhere(elasticsearch: Elasticsearch, table: Sequence[Held] = PAGES) -> Iterator[Ask]:
+    """The searches of an index in Elasticsearch with the pages of a table."""
     with elasticsearch.prefix() as prefix, opened(elasticsearch.url, prefix) as sink:
         pages = [
             page(held.place, title=held.title, language=held.language, source=held.source,
                  chunks=held.chunks)
-            for held in PAGES
+            for held in table
         ]  # fmt: skip
         sink.write([entry(one) for one in pages])
         sink.refresh()
         yield sink.search
+
+
+@pytest.fixture
+def named_embedded() -> Iterator[Ask]:
+    with filled(Desk(), NAMED_PAGES) as ask:
+        yield ask
+
+
+@pytest.fixture
+def named_postgres(spare_registries: Spare, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+    url = spare_registries.take()
+    monkeypatch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
+    with filled(Desk(), NAMED_PAGES) as ask:
+        yield ask
+    spare_registries.put_back(url)
+
+
+@pytest.fixture
+def named_elastic(elasticsearch: Elasticsearch) -> Iterator[Ask]:
+    with filled_elsewhere(elasticsearch, NAMED_PAGES) as ask:
+        yield ask
 
 
 SINKS = pytest.mark.parametrize(
@@ -232,3 +267,15 @@ def test_a_snippet_shows_the_words_of_a_picture_where_the_text_has_none(
     assert shown["band"] == "a [xylophone], a [xylophone] and a gong"
     (hit,) = ask("instruments oak")
     assert hit.snippet == "[instruments] of the hall"
+
+
+@pytest.mark.parametrize("sink", ["named_embedded", "named_postgres", "named_elastic"])
+def test_the_page_that_defines_a_name_comes_first(request: pytest.FixtureRequest, sink: str):
+    ask: Ask = request.getfixturevalue(sink)
+
+    found = {
+        asked.name: tuple(hit.url.removeprefix(BASE) for hit in ask(asked.query))
+        for asked in NAMED_SEARCHES
+    }
+
+    assert found == {asked.name: asked.found for asked in NAMED_SEARCHES}

@@ -17,6 +17,7 @@ from smartcrawl.index.analysis.stems import chunk_words
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.index.embedded.postgres import words_vector
+from smartcrawl.index.embedded.sqlite import stored_name_words
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.documents import Chunk, Document, Link, Section
 from smartcrawl.model.pages import Page, Traffic, Visit
@@ -402,11 +403,16 @@ class Desk:
 def index_is_sound(connection: Connection) -> bool:
     """Whether the words of the index are those of its chunks."""
     rows = connection.execute(
-        "SELECT no, title, headings, text, pictures, language FROM chunk ORDER BY no"
+        "SELECT no, title, headings, text, pictures, language, places, position FROM chunk"
+        " ORDER BY no"
     ).fetchall()
+    names = [stored_name_words(*row[1:4], *row[6:]) for row in rows]
     if connection.dialect == "postgres":
         right = "SELECT words = ?::tsvector FROM chunk WHERE no = ?"
-        return all(connection.execute(right, (words_vector(*row[1:]), row[0])).get for row in rows)
+        return all(
+            connection.execute(right, (words_vector(*row[1:6], names=name), row[0])).get
+            for row, name in zip(rows, names, strict=True)
+        )
     connection.execute(
         "INSERT INTO chunk_words (chunk_words, rank) VALUES ('integrity-check', 1)"
     ).fetchall()
@@ -417,7 +423,10 @@ def index_is_sound(connection: Connection) -> bool:
     )
     anew.executemany(
         "INSERT INTO chunk_words (rowid, title, headings, text, pictures) VALUES (?, ?, ?, ?, ?)",
-        [(row[0], *chunk_words(*row[1:])) for row in rows],
+        [
+            (row[0], *chunk_words(*row[1:6], names=name))
+            for row, name in zip(rows, names, strict=True)
+        ],
     )
     held = []
     for one in (connection, anew):

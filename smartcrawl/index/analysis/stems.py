@@ -27,7 +27,7 @@ from smartcrawl.index.analysis.words import (
 )
 
 #: Version of the keys; with it that of the stemmers. Another one has all words analyzed anew.
-ANALYSIS_VERSION: Final = f"2 {Stemmer.version()}"
+ANALYSIS_VERSION: Final = f"3 {Stemmer.version()}"
 
 _LATIN, _CYRILLIC, _GREEK, _ARMENIAN = "Latin", "Cyrillic", "Greek", "Armenian"
 _HEBREW, _ARABIC, _DEVANAGARI, _TAMIL = "Hebrew", "Arabic", "Devanagari", "Tamil"
@@ -121,13 +121,19 @@ def keys_of_words(words: Sequence[str], language: str = "") -> list[str]:
     return [(stem or word)[:LONGEST] for stem, word in zip(stems, words, strict=True)]
 
 
-def chunk_words(title: str, headings: str, text: str, pictures: str, language: str) -> list[str]:
+def chunk_words(
+    title: str, headings: str, text: str, pictures: str, language: str, *, names: str = ""
+) -> list[str]:
     """Return title, headings, text and pictures of a chunk as their keys, with spaces between.
+
+    The ``names`` (``analysis.names.name_words``) are behind those of the pictures.
 
     >>> chunk_words("Häuser", "", "Die Häuser, 東京都", "", "de")
     ['haus', '', 'die haus 東京 京都', '']
     """
-    return [" ".join(index_keys(one, language)) for one in (title, headings, text, pictures)]
+    found = [" ".join(index_keys(one, language)) for one in (title, headings, text, pictures)]
+    found[-1] = f"{found[-1]} {names}".strip()
+    return found
 
 
 def index_words(text: str) -> list[str]:

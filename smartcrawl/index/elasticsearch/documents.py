@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Final
 
+from smartcrawl.index.analysis.names import name_words
 from smartcrawl.index.analysis.stems import chunk_words
 from smartcrawl.model.documents import Chunk, ChunkPlace, EmbedderKey
 from smartcrawl.model.file_urls import url_item_kind
@@ -368,9 +369,10 @@ class PageDocument:
         ending = analyzer_suffix(self.language)
         some = self.chunks or (Chunk((), ""),)
 
-        def words_of_chunk(chunk: Chunk) -> Iterator[tuple[str, str]]:
+        def words_of_chunk(chunk: Chunk, position: int) -> Iterator[tuple[str, str]]:
             texts = (self.title, chunk.path, chunk.text, chunk.pictures)
-            return zip(WORDS, chunk_words(*texts, self.language), strict=True)
+            names = name_words(*texts[:3], chunk.places, first=not position)
+            return zip(WORDS, chunk_words(*texts, self.language, names=names), strict=True)
 
         digests = [chunk.digest(self.title) for chunk in some]
         chunks = [
@@ -386,7 +388,7 @@ class PageDocument:
                 f"text{ending}": chunk.text,
             }
             | ({f"pictures{ending}": chunk.pictures} if chunk.pictures else {})
-            | {name: words for name, words in words_of_chunk(chunk) if words}
+            | {name: words for name, words in words_of_chunk(chunk, position) if words}
             | self._vector(digest)
             for position, (chunk, digest) in enumerate(zip(some, digests, strict=True))
         ]

@@ -42,8 +42,10 @@ from smartcrawl.index.ranking import (
     Ranked,
     RankedPart,
     VectorQuery,
+    name_gains,
     parts_to_show,
     rate_far_parts,
+    search_term_weight,
 )
 from smartcrawl.index.searching import MOST_PROPOSED, FoundPage, HitChunk, Proposed, QueryMarker
 from smartcrawl.model.page_types import BEGINNINGS, ENDINGS, NAMED, OTHER
@@ -61,6 +63,7 @@ RATED: Final[Mapping[str, Any]] = {
     "excludes": ["chunks.vector"],
 }
 PARTS: Final = {"excludes": ["chunks.vector", "vector"]}  #: of the source of inner hits
+_NAME_BOOST: Final = 8  #: of a name among the words of a proposal
 _TEXTS: Final = 20  #: pages in which nearest words are looked for
 _LANGUAGES: Final = 200  #: more than ISO 639-1 has
 _READABLE: Final = "readable"  #: name of the counts of some sources
@@ -157,12 +160,19 @@ def bounded_query_terms(terms: Sequence[Term], languages: Sequence[str]) -> list
 
 
 def counted_terms_request(
-    terms: Sequence[Term], wording: Wording, readable: Readable = None
+    terms: Sequence[Term],
+    wording: Wording,
+    readable: Readable = None,
+    names: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the request for how many pages have each of some terms, of all that are readable."""
+    """Return the request for how many pages have each of some terms, of all that are readable.
+
+    ``names``: keys of names that are counted, too.
+    """
     counts: dict[str, Any] = {
         str(n): {"filter": _anywhere(term.text, wording)} for n, term in enumerate(terms)
     }
+    counts |= {key: {"filter": _named(key)} for key in names}
     if readable is not None:
         counts = {_READABLE: {"filter": _of_sources(readable), "aggregations": counts}}
     return {"size": 0, "aggregations": {"all": {"global": {}, "aggregations": counts}}}
@@ -186,9 +196,10 @@ def search_proposal_request(
 
     ``wording``: how words are asked for.
     """
-    terms = query.terms
+    terms, keys = query.terms, asked_name_keys(query, wording)
     named = [_anywhere(term.text, wording, name=str(place)) for place, term in enumerate(terms)]
-    return counted_terms_request(terms, wording, readable) | {
+    named += map(_named, keys)
+    return counted_terms_request(terms, wording, readable, keys) | {
         "query": {
             "bool": {
                 "should": named,
@@ -270,6 +281,17 @@ def _at_dates(asked: SearchFilters) -> dict[str, Any]:
     return _any_of([{"range": {"published": between}}, {"bool": {"filter": changed}}])
 
 
+def asked_name_keys(query: Query, wording: Wording) -> list[str]:
+    """Return the keys of the names of a query; none where the index has no words of ours."""
+    return [] if wording.former else [key for name in query.names for key in name.keys]
+
+
+def _named(key: str) -> dict[str, Any]:
+    """Return the query for pages with the key of a name in any chunk."""
+    query = {"term": {f"chunks.{WORDS[-1]}": {"value": key, "boost": _NAME_BOOST}}}
+    return {"nested": {"path": "chunks", "score_mode": "max", "query": query, "_name": key}}
+
+
 def _anywhere(text: str, wording: Wording, *, name: str | None = None) -> dict[str, Any]:
     """Return the query for pages that have a word or phrase in any chunk."""
     nested = {"path": "chunks", "score_mode": "max", "query": wording.query(text)}
@@ -305,17 +327,24 @@ def _quoted(text: str) -> str:
 
 def indexed_terms_matched(hit: Mapping[str, Any]) -> frozenset[int]:
     """Return the places of the terms that a proposed page has."""
-    return frozenset(int(name) for name in hit.get("matched_queries", ()))
+    return frozenset(int(name) for name in hit.get("matched_queries", ()) if name.isdecimal())
 
 
-def indexed_page_of_hit(hit: Mapping[str, Any], places: Mapping[int, int]) -> ProposedPage:
-    """Return a proposed page with all of its chunks; ``places`` are the new ones of its terms."""
+def indexed_page_of_hit(
+    hit: Mapping[str, Any], places: Mapping[int, int], gains: Mapping[str, float]
+) -> ProposedPage:
+    """Return a proposed page with all of its chunks; ``places`` are the new ones of its terms.
+
+    ``gains``: what a page gains by the keys of names.
+    """
     page = hit["_source"]
     language = page.get("language", "")
     ending = analyzer_suffix(language)
     parts = [_part(chunk, ending) for chunk in page.get("chunks", ())]
     terms = frozenset(places[place] for place in indexed_terms_matched(hit) if place in places)
-    return ProposedPage(page["key"], page["url"], page.get("title", ""), parts, terms, language)
+    named = max((gains.get(name, 0.0) for name in hit.get("matched_queries", ())), default=0.0)
+    title = page.get("title", "")
+    return ProposedPage(page["key"], page["url"], title, parts, terms, language, named=named)
 
 
 def _part(chunk: Mapping[str, Any], ending: str) -> RankedPart:
@@ -528,6 +557,7 @@ class ElasticsearchFinder:
         self._sources = sources
         self._readable = readable
         self._pages: dict[str, Mapping[str, Any]] = {}  #: stored fields of pages, by key
+        self._gains: Mapping[str, float] = {}  #: of the names of the query
         self._far: dict[str, Sequence[RankedPart]] = {}  #: chunks that are not always looked at
 
     def bounded(self, query: Query) -> Query:
@@ -555,8 +585,17 @@ class ElasticsearchFinder:
         )
         every = counted_terms(body)
         pages = [every[str(place)]["doc_count"] for place in range(len(query.terms))]
+        total = every["doc_count"]
+        by_text = {
+            term.text: search_term_weight(count, total)
+            for term, count in zip(query.terms, pages, strict=True)
+        }
+        keys = asked_name_keys(query, self._wording)
+        counts = [every[key]["doc_count"] for key in keys]
+        names = query.names if keys else ()
+        self._gains = name_gains(names, counts, total, by_text)
         found = {hit["_source"]["key"]: hit for hit in body["hits"]["hits"]}
-        return Proposed(found, pages, every["doc_count"], PAGES, more=len(found) >= size)
+        return Proposed(found, pages, total, PAGES, more=len(found) >= size)
 
     def facet_counts(self, query: Query, facets: Collection[str]) -> Counted:
         """Count the pages that have any of the words and meet the filters (``index.facets``)."""
@@ -593,7 +632,7 @@ class ElasticsearchFinder:
     ) -> dict[Any, ProposedPage]:
         """Return proposed and near pages by their keys; the answers have all of both."""
         hits = {one.content: one.hit for one in near} | dict(found.found)
-        pages = {key: indexed_page_of_hit(hit, places) for key, hit in hits.items()}
+        pages = {key: indexed_page_of_hit(hit, places, self._gains) for key, hit in hits.items()}
         self._pages |= {key: hit["_source"] for key, hit in hits.items()}
         self._far = {key: page.parts[MOST_PARTS:] for key, page in pages.items()}
         return {key: page._replace(parts=page.parts[:MOST_PARTS]) for key, page in pages.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.analysis.stems import (
@@ -92,9 +93,16 @@ class AskedPhrases:
     """The phrases by which an index is asked for the words of a query."""
 
     def __init__(
-        self, terms: Sequence[Term], languages: Sequence[str], former: Sequence[Sequence[Keys]] = ()
+        self,
+        terms: Sequence[Term],
+        languages: Sequence[str],
+        former: Sequence[Sequence[Keys]] = (),
+        gains: Mapping[Keys, float] = MappingProxyType({}),
     ) -> None:
-        """``former``: for each term the keys by which words of a former version are asked for."""
+        """``former``: for each term the keys by which words of a former version are asked for.
+
+        ``gains``: what a chunk gains that has the key of a name.
+        """
         self._terms, self._former = terms, former
         of_terms = [asked_keys_of_languages(term.text, languages) for term in terms]
         self.of_terms = [
@@ -103,6 +111,8 @@ class AskedPhrases:
         ]
         self.phrases = list(dict.fromkeys(keys for some in self.of_terms for keys in some))
         self._places = {keys: n for n, keys in enumerate(self.phrases)}
+        self.gains = list(enumerate(gains.values(), len(self.phrases)))
+        self.phrases += gains
         self._by_language: dict[str, list[tuple[int, int]]] = {}
 
     def terms_of_language(self, language: str) -> list[tuple[int, int]]:
@@ -133,6 +143,7 @@ class CountedAs(NamedTuple):
     url: Collection[int]  #: terms that its address has
     length: int  #: words of all of its texts
     many: int  #: terms of the query
+    gains: Sequence[tuple[int, float]] = ()  #: of phrases that are names
 
 
 def counted_page(
@@ -175,7 +186,11 @@ def counted_page(
                 lead[term] += before + at < LEAD_LENGTH
             before, expected = before + known.length, expected + 1
         parts.append(RankedPart(chunk.no, chunk.headings, "", chunk.position, "", found))
-        counted.append(PartCounts(found, known.length, above))
+        named = 0.0
+        for phrase, gain in page.gains:
+            if gain > named and any(known.phrases[phrase]):
+                named = gain
+        counted.append(PartCounts(found, known.length, above, named))
     return parts, PageCounts(title, title_length, page.url, lead, page.length, counted)
 
 

@@ -59,6 +59,7 @@ from smartcrawl.index.ranking import (
     RankedPart,
     VectorQuery,
     first_with_exactness,
+    name_gains,
     parts_to_show,
     search_term_weight,
 )
@@ -530,6 +531,7 @@ class IndexTables:
         self._former = state.until is not None  # some chunks have the words of a former version
         self._read: dict[int, RankedPart] = {}  # chunks with their texts
         self._first = POOL
+        self._gains: Mapping[Keys, float] = {}  # of the names of the query
 
     def _value(self, text: str) -> str:
         """Return what matches a word, or words that stay together."""
@@ -548,13 +550,24 @@ class IndexTables:
 
         Of their words only those in the best chunks are counted later.
         """
-        counts = self.counted(query.terms)
         values = [self._value(term.text) for term in query.terms]
-        total = self._total(max(zip(counts, values, strict=True))[1]) if any(counts) else 0
+        names = [(key,) for name in query.names for key in name.keys]
+        asked = [*values, *(self._language.value([key]) for key in names)]
+        every = self._numbers(asked)
+        counts, of_names = every[: len(values)], every[len(values) :]
+        total = self._total(max(zip(every, asked, strict=True))[1]) if any(every) else 0
         places = proposing_search_terms(counts)
         phrases = self._phrases(query.terms)
         words = [phrases.of_terms[place] for place in places]
         weights = [search_term_weight(counts[place], total) for place in places]
+        by_text = {
+            term.text: search_term_weight(count, total)
+            for term, count in zip(query.terms, counts, strict=True)
+        }
+        gains = name_gains(query.names, of_names, total, by_text)
+        self._gains = {(key,): gain for key, gain in gains.items()}
+        words += [(key,) for key in self._gains]
+        weights += self._gains.values()
         conditions, given = self._conditions(query)
 
         def best(most: int) -> Window:
@@ -578,7 +591,7 @@ class IndexTables:
 
     def _phrases(self, terms: Sequence[Term]) -> AskedPhrases:
         former = [former_keys(term.text) for term in terms] if self._former else ()
-        return AskedPhrases(terms, self._languages, former)
+        return AskedPhrases(terms, self._languages, former, self._gains)
 
     def _conditions(self, query: Query) -> tuple[str, dict[str, Any]]:
         """Return the conditions of a query on contents, empty for none, and their values."""
@@ -629,7 +642,10 @@ class IndexTables:
 
     def counted(self, terms: Sequence[Term]) -> list[int]:
         """Return how many chunks have each word."""
-        values = [self._value(term.text) for term in terms]
+        return self._numbers([self._value(term.text) for term in terms])
+
+    def _numbers(self, values: Sequence[str]) -> list[int]:
+        """Return how many chunks match each of some values."""
         known = [self._state.number((value, self._readers)) for value in values]
         unknown = [place for place, number in enumerate(known) if number is None]
         if unknown:
@@ -679,7 +695,7 @@ class IndexTables:
         phrases = self._phrases(terms)
         chunks = [chunk.no for some in found.found.values() for chunk in some]
         known: Mapping[int, ChunkPlaces] = {}
-        if chunks and terms:
+        if chunks and phrases.phrases:
             known = self._language.places(
                 self._connection, phrases.phrases, chunks, sum(found.pages)
             )
@@ -693,7 +709,8 @@ class IndexTables:
             parts: Sequence[RankedPart] = [] if texts is None else texts.get(content, [])
             matched, counts = frozenset[int](), None
             if (some := found.found.get(content)) is not None:
-                known_as = CountedAs(addresses.terms(url, language), length // LETTERS, len(terms))
+                of_address = addresses.terms(url, language)
+                known_as = CountedAs(of_address, length // LETTERS, len(terms), phrases.gains)
                 of_phrases = phrases.terms_of_language(language)
                 counted, counts = counted_page(some, known, of_phrases, known_as)
                 if texts is None:

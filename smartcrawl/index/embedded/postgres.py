@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from smartcrawl.index.analysis.names import name_words
 from smartcrawl.index.analysis.stems import ANY_END, Keys, index_keys
 from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, fts5_value_letters, read_text_rows
@@ -70,16 +71,22 @@ class PostgresIndex(IndexBuffer):
             for position, chunk in enumerate(chunks):
                 texts = (title, chunk.path, chunk.text, chunk.pictures, language)
                 columns = embedded_index_chunk_columns(title, chunk)
-                rows.append((content, position, *texts, *columns, words_vector(*texts)))
+                names = name_words(title, chunk.path, chunk.text, chunk.places, first=not position)
+                rows.append(
+                    (content, position, *texts, *columns, words_vector(*texts, names=names))
+                )
         for start in range(0, len(rows), _AT_ONCE):
             values = zip(*rows[start : start + _AT_ONCE], strict=True)
             self._connection.execute(_PUT, tuple(map(Many, values)))
 
 
-def words_vector(title: str, headings: str, text: str, pictures: str, language: str) -> str:
+def words_vector(
+    title: str, headings: str, text: str, pictures: str, language: str, *, names: str = ""
+) -> str:
     """Return the keys of a chunk as a tsvector, with their places.
 
-    Titles have weight A, headings B. No phrase reaches from one of these into another.
+    Titles and ``names`` (``analysis.names.name_words``) have weight A, headings B. No phrase
+    reaches from one of these into another.
 
     >>> words_vector("Häuser", "", "alte Häuser", "", "de")
     "'haus':1A,5 'alt':4"
@@ -91,6 +98,8 @@ def words_vector(title: str, headings: str, text: str, pictures: str, language: 
         for at, key in enumerate(keys, before + 1):
             places[key].append(f"{min(at, _LAST)}{weight}")
         before += len(keys) + 1
+    for at, key in enumerate(names.split(), before + 1):
+        places[key].append(f"{min(at, _LAST)}A")
     return " ".join(f"'{key}':{','.join(found)}" for key, found in places.items())
 
 

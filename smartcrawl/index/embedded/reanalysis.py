@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.analysis.stems import ANALYSIS_VERSION, chunk_words
 from smartcrawl.index.embedded.postgres import words_vector
+from smartcrawl.index.embedded.sqlite import stored_name_words
 from smartcrawl.index.embedded.state import UNTIL
 from smartcrawl.registry.connection import Connection, Many, transaction
 from smartcrawl.registry.database.choices import store_choice_row, stored_choices
@@ -29,7 +30,8 @@ _STATE: Final = {
     "postgres": "SELECT value FROM choice WHERE name = ? FOR UPDATE",
 }
 _ROWS: Final = """
-SELECT k.no, k.title, k.headings, k.text, k.pictures, coalesce(c.language, k.language)
+SELECT k.no, k.title, k.headings, k.text, k.pictures, coalesce(c.language, k.language),
+       k.places, k.position
   FROM chunk k LEFT JOIN content c ON c.no = k.content WHERE k.no > ? ORDER BY k.no LIMIT ?
 """
 _COUNT: Final = "SELECT count(*) FROM chunk WHERE no > ?"
@@ -94,12 +96,14 @@ def _step(connection: Connection) -> int | None:
             return None
         rows: list[Any] = connection.execute(_ROWS, (int(until), _STEP)).fetchall()
         if connection.dialect == "postgres":
-            words = [(no, row[-1], words_vector(*row)) for no, *row in rows]
+            words = [(no, row[4], words_vector(*row[:5], names=_names(row))) for no, *row in rows]
             if words:
                 connection.execute(_WORDS, tuple(map(Many, zip(*words, strict=True))))
         else:
-            connection.executemany(_PUT, [(no, *chunk_words(*row)) for no, *row in rows])
-            connection.executemany(_LANGUAGE, [(row[-1], row[0]) for row in rows])
+            connection.executemany(
+                _PUT, [(no, *chunk_words(*row[:5], names=_names(row))) for no, *row in rows]
+            )
+            connection.executemany(_LANGUAGE, [(row[5], row[0]) for row in rows])
         if len(rows) == _STEP:
             store_choice_row(connection, UNTIL, str(rows[-1][0]))
             return len(rows)
@@ -107,6 +111,11 @@ def _step(connection: Connection) -> int | None:
         if connection.dialect == "sqlite":
             connection.execute(_EMPTY)
     return len(rows)
+
+
+def _names(row: Sequence[Any]) -> str:
+    """Return the names of a row without its number."""
+    return stored_name_words(row[0], row[1], row[2], row[5], row[6])
 
 
 class _Log:

@@ -10,11 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from smartcrawl.index.analysis.names import name_words
 from smartcrawl.index.analysis.stems import ANY_END, Keys, chunk_words
 from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, read_text_rows
 from smartcrawl.model.documents import Chunk
-from smartcrawl.registry.chunks import chunk_places_as_text
+from smartcrawl.registry.chunks import chunk_places_as_text, chunk_places_of_text
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import IndexedText
 
@@ -39,6 +40,14 @@ def embedded_index_chunk_columns(title: str, chunk: Chunk) -> ChunkColumns:
     places = chunk_places_as_text(chunk.places)
     types = ",".join(chunk.types)
     return ChunkColumns(chunk.level, types, chunk.repeated, chunk.digest(title), places)
+
+
+def stored_name_words(
+    title: str, headings: str, text: str, places: str | None, position: int
+) -> str:
+    """Return the names of a stored chunk; ``places`` None: they are not known yet."""
+    known = chunk_places_of_text(places) if places else ()
+    return name_words(title, headings, text, known, first=not position)
 
 
 class IndexBuffer:
@@ -107,7 +116,7 @@ _COLUMNS = "UPDATE chunk SET level = ?, types = ?, repeated = ?, hash = ?, place
 _MOVE = "UPDATE chunk SET content = ?, position = ? WHERE no = ?"
 _REMOVE_WORDS = "DELETE FROM chunk_words WHERE rowid IN carray(?)"
 _REMOVE = "DELETE FROM chunk WHERE no IN carray(?)"
-_Row = tuple[str, str, str, str, str]  #: title, headings, text, pictures, language
+_Row = tuple[str, str, str, str, str, str]  #: title, headings, text, pictures, language, names
 _Places = dict[tuple[int, int], ChunkColumns]  #: by (content.no, position), of equal rows
 
 
@@ -130,14 +139,15 @@ class EmbeddedIndex(IndexBuffer):
         self.note_languages(added.values())
         for content, (title, chunks, language) in added.items():
             for position, chunk in enumerate(chunks):
-                row = (title, chunk.path, chunk.text, chunk.pictures, language)
+                names = name_words(title, chunk.path, chunk.text, chunk.places, first=not position)
+                row = (title, chunk.path, chunk.text, chunk.pictures, language, names)
                 wanted[row][content, position] = embedded_index_chunk_columns(title, chunk)
         dropped = self._keep(removed, wanted) if removed else array("q")
         rows = self._numbered(wanted)
-        self._connection.executemany(_PUT, rows)
+        self._connection.executemany(_PUT, [(*row[:8], *row[9:]) for row in rows])
         if dropped:
             self._connection.execute(_REMOVE_WORDS, (Many(dropped),))
-        words = [(row[0], *chunk_words(*row[3:8])) for row in rows]
+        words = [(row[0], *chunk_words(*row[3:8], names=row[8])) for row in rows]
         self._connection.executemany(_PUT_WORDS, words)
         if dropped:
             self._connection.execute(_REMOVE, (Many(dropped),))
@@ -149,7 +159,8 @@ class EmbeddedIndex(IndexBuffer):
         dropped: list[int] = []
         held: Any = self._connection.execute(_HELD, (Many(sorted(contents)),))
         for no, content, position, *rest in held:
-            row: _Row = (rest[0], rest[1], rest[2], rest[3], rest[4])
+            names = stored_name_words(rest[0], rest[1], rest[2], rest[-1], position)
+            row: _Row = (rest[0], rest[1], rest[2], rest[3], rest[4], names)
             columns, here = rest[5:], (content, position)
             places = wanted.get(row)
             if not places:
