@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,6 +102,11 @@ class Tab:
         more = {"text": {"Enter": "\r", "/": "/"}[key]} if key in ("Enter", "/") else {}
         self._send("Input.dispatchKeyEvent", type="keyDown", **code, **more)
         self._send("Input.dispatchKeyEvent", type="keyUp", **code)
+
+    def picture(self) -> bytes:
+        """What is seen, as WebP."""
+        found = self._send("Page.captureScreenshot", format="webp", quality=80)
+        return b64decode(found["data"])
 
     def defects(self) -> list[str]:
         """What axe finds in the page."""
