@@ -11,7 +11,13 @@ from math import sqrt
 from typing import Any, Final
 
 from smartcrawl.index.analysis.marking import Marks
-from smartcrawl.index.analysis.stems import ANY_END, Keys, asked_keys_of_languages, index_keys
+from smartcrawl.index.analysis.stems import (
+    ANY_END,
+    BEGINNING,
+    Keys,
+    asked_keys_of_languages,
+    index_keys,
+)
 from smartcrawl.index.analysis.words import words_at
 from smartcrawl.index.elasticsearch.documents import (
     WEIGHTS,
@@ -107,6 +113,7 @@ class Wording:
     def query(self, text: str) -> dict[str, Any]:
         """Return the query for chunks that have a word, or words that stay together."""
         if self.former:
+            text = text.rstrip(BEGINNING)  # a former index knows whole words alone
             return {"dis_max": {"queries": [self._analyzed(text, of) for of in self._endings()]}}
         return _words(asked_keys_of_languages(text, self.languages))
 

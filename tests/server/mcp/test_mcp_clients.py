@@ -115,12 +115,16 @@ def test_a_search_has_the_part_of_the_page_with_its_headings(session: Session):
                 "highlight": "A lamp takes a <em>fuse</em> of 2 A; two <em>spare</em> ones are in"
                 " the lid of the box.",
                 "page": None,
+                "section": "",
+                "link": f"{BASE}fuses",
             },
             {
                 "number": 2,
                 "path": ["Guide", "Bulbs"],
                 "highlight": "A bulb is not a <em>fuse</em>.",
                 "page": None,
+                "section": "",
+                "link": f"{BASE}fuses",
             },
         ],
         "source": "docs",
