@@ -23,6 +23,12 @@ from tests.registry.spare import Spare
 from tests.servers import Elasticsearch
 
 Ask = Callable[..., list[Any]]
+#: As a crawl stores them: the texts of these pages are those of their chunks.
+LENGTHS = """
+UPDATE content
+   SET text_length = (SELECT sum(length(k.text)) FROM chunk k WHERE k.content = content.no)
+ WHERE EXISTS (SELECT 1 FROM chunk k WHERE k.content = content.no)
+"""
 TOLD = {held.place: (held.shown_title, held.source, held.language) for held in PAGES}
 
 
@@ -58,6 +64,7 @@ def filled(desk: Desk, table: Sequence[Held] = PAGES) -> Iterator[Ask]:
                 visits.append(visit)
         desk.write(*visits)
         desk.seal()
+    desk.connection.execute(LENGTHS)
     yield lambda query, **options: search(desk.connection, query, **options)
     desk.close()
 
