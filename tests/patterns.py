@@ -36,7 +36,7 @@ class Steps:
     """A pattern that is carried out as ``re`` does, backtracking included, and counted."""
 
     def __init__(self, pattern: "re.Pattern[Any]", most: int) -> None:
-        self._nodes, self._ones = _parsed(pattern)
+        self._nodes, self._ones, self._lists = _parsed(pattern)
         self._flags = pattern.flags
         self._most = most
         self._groups: dict[int, tuple[int, int]] = {}
@@ -67,14 +67,21 @@ class Steps:
             raise TooManyStepsError
 
     def _sequence(self, nodes: list[Any], at: int, place: int, then: Then) -> bool:
+        while at < len(nodes) and nodes[at][0] in _ONE:
+            if not self._is_next(nodes[at], place):
+                return False
+            at, place = at + 1, place + 1
         if at == len(nodes):
             return then(place)
         return self._node(*nodes[at], place, lambda end: self._sequence(nodes, at + 1, end, then))
 
+    def _is_next(self, node: Any, place: int) -> bool:
+        """Whether a node of one character accepts the one at a place, which is a step."""
+        self._step()
+        return self._is_one(*node, place)
+
     def _node(self, code: Any, value: Any, place: int, then: Then) -> bool:
         self._step()
-        if code in _ONE:
-            return self._is_one(code, value, place) and then(place + 1)
         if code is codes.SUBPATTERN:
             number, _, _, nodes = value
 
@@ -82,13 +89,13 @@ class Steps:
                 self._groups[number] = (place, end)
                 return then(end)
 
-            return self._sequence(list(nodes), 0, place, closed)
+            return self._sequence(self._list(nodes), 0, place, closed)
         if code is codes.BRANCH:
-            return any(self._sequence(list(nodes), 0, place, then) for nodes in value[1])
+            return any(self._sequence(self._list(nodes), 0, place, then) for nodes in value[1])
         if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
             return self._repeat(code, value, place, then)
         if code is codes.ATOMIC_GROUP:
-            end = self._first_end(list(value), place)
+            end = self._first_end(self._list(value), place)
             return end is not None and then(end)
         if code in (codes.ASSERT, codes.ASSERT_NOT):
             return self._asserted(value, place) == (code is codes.ASSERT) and then(place)
@@ -104,12 +111,18 @@ class Steps:
     def _asserted(self, value: Any, place: int) -> bool:
         direction, nodes = value
         if direction > 0:
-            return self._first_end(list(nodes), place) is not None
+            return self._first_end(self._list(nodes), place) is not None
         low, high = nodes.getwidth()
         return any(
-            self._first_end(list(nodes), place - width) == place
+            self._first_end(self._list(nodes), place - width) == place
             for width in range(low, min(high, place) + 1)
         )
+
+    def _list(self, nodes: Any) -> list[Any]:
+        """Return parsed nodes as a list: to go through them as they are takes far longer."""
+        if (found := self._lists.get(id(nodes))) is None:
+            found = self._lists[id(nodes)] = list(nodes)
+        return found
 
     def _first_end(self, nodes: list[Any], place: int) -> int | None:
         ends: list[int] = []
@@ -118,12 +131,15 @@ class Steps:
 
     def _repeat(self, code: Any, value: Any, place: int, then: Then) -> bool:
         low, high, nodes = value
-        body = list(nodes)
+        body = self._list(nodes)
         one = len(body) == 1 and body[0][0] in _ONE
         if code is codes.POSSESSIVE_REPEAT or (one and code is codes.MAX_REPEAT):
             ends = [place]
-            while len(ends) <= high and (end := self._first_end(body, ends[-1])) is not None:
-                if end == ends[-1] and len(ends) > low:
+            while one and len(ends) <= high and self._is_next(body[0], ends[-1]):
+                ends.append(ends[-1] + 1)
+            while not one and len(ends) <= high:
+                end = self._first_end(body, ends[-1])
+                if end is None or (end == ends[-1] and len(ends) > low):
                     break
                 ends.append(end)
             if len(ends) <= low:
@@ -158,7 +174,7 @@ class Steps:
             self._step()
             if count >= low and then(place):
                 return True
-            if self._first_end(body, place) is None:
+            if not self._is_next(body[0], place):
                 return False
             place += 1
             count += 1
@@ -199,12 +215,14 @@ class Steps:
 
 
 @cache
-def _parsed(pattern: "re.Pattern[Any]") -> tuple[list[Any], dict[Any, bool]]:
-    """Return the nodes of a pattern, and whether each accepts a character, as far as it is known.
+def _parsed(
+    pattern: "re.Pattern[Any]",
+) -> tuple[list[Any], dict[Any, bool], dict[int, list[Any]]]:
+    """Return the nodes of a pattern, whether each accepts a character, and nodes within as lists.
 
-    The nodes are kept as long as their ids are used.
+    Both are filled on the way; the nodes are kept as long as their ids are used.
     """
-    return list(parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)), {}
+    return list(parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)), {}, {}
 
 
 def _is_in(entry: Any, char: str) -> bool:
