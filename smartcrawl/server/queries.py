@@ -17,6 +17,7 @@ import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import deepcopy
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from hashlib import sha256
@@ -91,6 +92,11 @@ def _default_query(model: type[_Q]) -> _Q:
 
 def described_api_query(model: type[Query]) -> list[dict[str, Any]]:
     """Return the parameters of a query that ``read_api_query`` reads, for the OpenAPI."""
+    return deepcopy(_described_query(model))  # each application has its own
+
+
+@cache
+def _described_query(model: type[Query]) -> list[dict[str, Any]]:
     schema = model.model_json_schema()
     required = schema.get("required", ())
     return [
