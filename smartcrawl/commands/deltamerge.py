@@ -7,8 +7,9 @@ from argparse import ArgumentParser, Namespace
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.removal.orders import RemovalAction, removal_order_of_command
 from smartcrawl.registry.removal.purge import lost_page_rows
-from smartcrawl.reports.removals import lost_page_report
+from smartcrawl.reports.removals import approval_result, lost_page_report
 from smartcrawl.terminal.command import ChangingCommand, print_json
 from smartcrawl.terminal.output import printed_time
 from smartcrawl.terminal.tables import (
@@ -53,6 +54,7 @@ class Command(ChangingCommand):
         super().add_options(parser)
         parser.add_argument("-D", action="store_true", dest="delete", help="remove them")
         self.add_ceiling(parser)
+        self.add_order(parser)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -60,6 +62,8 @@ class Command(ChangingCommand):
         """List lost pages, or remove them with -D."""
         if opts.max is not None and not opts.delete:
             raise UsageError("--max needs -D")
+        if opts.order is not None and not opts.delete:
+            raise UsageError("--order needs -D")
         policy = self.options.policy
         found = lost_page_rows(connection, policy, sources=sources)
         if not opts.delete:
@@ -77,7 +81,9 @@ class Command(ChangingCommand):
                 ]
                 print_table(_COLUMNS, shown, empty="no stored page is lost")
             return
-        with self.leased(target.source for target in found if target.removable) as now:
+        names = sorted({target.source for target in found if target.removable})
+        order = removal_order_of_command(connection, names, RemovalAction.LOST, opts.max)
+        with self.kept(connection, order, opts) as result, self.leased(names) as now:
             found = [t for t in lost_page_rows(connection, policy, sources=sources) if t.removable]
             why = self.guarded(connection, found, opts.max)
             if why is not None:
@@ -85,4 +91,7 @@ class Command(ChangingCommand):
                 self.withhold(why, "deltamerge", "-D", *only, "--max", len(found))
                 return
             done = self.purge(connection, found, now, most=opts.max)
-        self.report(done, max(0, len(found) - (opts.max or len(found))), opts)
+            left = max(0, len(found) - (opts.max or len(found)))
+            if opts.order is not None or (done and len(names) == 1):
+                result.update(approval_result(done, (), left))
+        self.report(done, left, opts)

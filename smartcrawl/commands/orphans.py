@@ -12,7 +12,12 @@ from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.library.items import accept_library_shortfall_row
-from smartcrawl.registry.removal.orders import COMMAND_LINE, RemovalAction, new_removal_order
+from smartcrawl.registry.removal.orders import (
+    COMMAND_LINE,
+    RemovalAction,
+    new_removal_order,
+    removal_order_of_command,
+)
 from smartcrawl.registry.removal.purge import (
     emptied_page_rows,
     orphaned_page_rows,
@@ -80,8 +85,8 @@ class Command(ChangingCommand):
         """List orphans, remove them, or approve withheld removals."""
         if opts.purge and opts.approve is not None:
             raise UsageError("give --purge or --approve RUN, not both")
-        if opts.order is not None and opts.approve is None:
-            raise UsageError("--order needs --approve RUN")
+        if opts.order is not None and opts.approve is None and not opts.purge:
+            raise UsageError("--order needs --purge or --approve RUN")
         if opts.approve is not None:
             self._approve(connection, sources, opts)
         elif opts.purge:
@@ -107,7 +112,9 @@ class Command(ChangingCommand):
 
     def _purge(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         found = orphaned_page_rows(connection, sources=sources)
-        with self.leased(target.source for target in found) as now:
+        names = sorted({target.source for target in found})
+        order = removal_order_of_command(connection, names, RemovalAction.ORPHANS, opts.max)
+        with self.kept(connection, order, opts) as result, self.leased(names) as now:
             found = orphaned_page_rows(connection, sources=sources)
             why = self.guarded(connection, found, opts.max)
             if why is not None:
@@ -115,7 +122,10 @@ class Command(ChangingCommand):
                 self.withhold(why, "orphans", "--purge", *only, "--max", len(found))
                 return
             done = self.purge(connection, found, now, most=opts.max)
-        self.report(done, max(0, len(found) - (opts.max or len(found))), opts)
+            left = max(0, len(found) - (opts.max or len(found)))
+            if opts.order is not None or (done and len(names) == 1):
+                result.update(approval_result(done, (), left))
+        self.report(done, left, opts)
 
     def _approve(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         run = opts.approve

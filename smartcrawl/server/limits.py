@@ -40,7 +40,9 @@ SEARCH_PATH: Final = "/api/Search"
 #: Paths that change every page at once.
 _ADMIN: Final = ("/api/RebuildIndex/",)
 #: Paths that remove or restore pages at once.
-_OF_REMOVALS: Final = re.compile(r"/api/v1/(?:runs/[^/]*/(?:approve|undo)|records/[^/]*/forget)/?")
+_OF_REMOVALS: Final = re.compile(
+    r"/api/v1/(?:removals|runs/[^/]*/(?:approve|undo)|records/[^/]*/forget)/?"
+)
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -96,7 +98,7 @@ def api_scope_needed(method: str, path: str) -> Scope:
     >>> api_scope_needed("POST", "/api/v1/runs/17/approve").name
     'ADMIN'
     """
-    if _is_at(path, _ADMIN) or _OF_REMOVALS.fullmatch(path):
+    if _is_at(path, _ADMIN) or (method not in _SAFE and _OF_REMOVALS.fullmatch(path)):
         return Scope.ADMIN
     if api_request_changes_something(method, path):
         return Scope.OPERATE

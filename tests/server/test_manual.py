@@ -44,7 +44,7 @@ INSERT INTO robots (origin, fetched_at, status, body) VALUES ('https://example.c
 
 def store_removals(library: Library) -> None:
     """Store a page that waits for an approval of run 2, one that was removed, and one to forget."""
-    for no, name in ((2, "two"), (3, "three"), (4, "four")):
+    for no, name in ((2, "two"), (3, "three"), (4, "four"), (5, "five")):
         library.execute(
             "INSERT INTO source (no, name, kind, created_at) VALUES (?, ?, 'site', 0)"
             " ON CONFLICT DO NOTHING",
@@ -59,6 +59,7 @@ def store_removals(library: Library) -> None:
     library.put("https://two.example/", record={"source": 2}, **runs)
     library.put("https://three.example/", record={"source": 3}, standing=0)
     library.put("https://four.example/", record={"source": 4})
+    library.put("https://five.example/", record={"source": 5}, lost_count=1, http_status=404)
     library.execute(
         "INSERT INTO candidate (no, source, run, renewed, rule, detail, withheld)"
         " SELECT no, 2, 2, 2, 1, '{}', TRUE FROM record WHERE source = 2"

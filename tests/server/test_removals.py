@@ -321,6 +321,44 @@ def test_a_page_is_forgotten_and_brought_back(site: Site):
     assert site.stored() == 30
 
 
+@pytest.mark.parametrize("kind", ["lost", "orphans"])
+def test_lost_and_orphaned_pages_are_removed_at_most_a_number(site: Site, kind: str):
+    with transaction(site.desk.connection):
+        site.desk.connection.execute("DELETE FROM candidate")
+    if kind == "orphans":
+        site.desk.open(now=LATER + 60)
+        still = [site.desk.visit(KEPT[0], outcome=Outcome.NOT_MODIFIED, status=304)]
+        reached = {site.desk.number(KEPT[0]): 0}
+        site.desk.write(*still, reached=reached, now=LATER + 60)
+        site.desk.seal(now=LATER + 60)
+    body = {"source": "docs", "kind": kind, "max": 2}
+
+    ordered = site.ask("POST", "removals", json=body)
+
+    assert ordered.status_code == 202, ordered.text
+    assert site.carry_out() == 0
+    done = site.order(ordered.json()["order_id"])
+    assert (done["action"], done["result"]["removed"], site.stored()) == (kind, 2, 28)
+    site.ask("POST", f"runs/{done['result']['undoRun']}/undo", json={})
+    assert site.carry_out() == 0
+    assert site.stored() == 30
+
+
+def test_a_source_without_lost_pages_is_a_conflict(site: Site):
+    for source, status in (("docs", 409), ("nowhere", 404)):
+        body = {"source": source, "kind": "orphans", "max": 2}
+        answer = site.ask("POST", "removals", json=body)
+        assert (answer.status_code, error_of(answer)["details"]["field"]) == (status, "source")
+
+
+def test_lost_pages_that_a_command_removes_are_kept_in_the_list(site: Site, tmp_path: Path):
+    words = ["-D", "--source", "docs", "--max", "3", "--data-dir", str(tmp_path)]
+    assert run_command("deltamerge", words) == 0
+
+    (order,) = site.removals()["orders"]
+    assert (order["action"], order["max"], order["result"]["removed"]) == ("lost", 3, 3)
+
+
 def test_a_forgotten_page_of_the_command_line_is_kept_in_the_list(site: Site, tmp_path: Path):
     run_command("forget", [KEPT[0], "--data-dir", str(tmp_path)])
 
@@ -334,6 +372,7 @@ def test_an_approval_takes_a_key_of_an_administrator(site: Site, scope: Scope):
         key, _ = make_api_key(site.desk.connection, "Ben", scope, LATER)
 
     orders = (
+        ("removals", {"source": "docs", "kind": "lost", "max": 1}),
         ("runs/2/approve", {"max": 1}), ("runs/2/undo", {}), ("records/1/forget", {"confirm": True})
     )  # fmt: skip
     for path, body in orders:

@@ -90,6 +90,7 @@ BODIES: dict[str, list[dict[str, Any]]] = {
     "POST /api/v1/runs/{run}/approve": [{"max": 1}],
     "POST /api/v1/runs/{run}/undo": [{"pin": True}],
     "POST /api/v1/records/{record_id}/forget": [{"confirm": True}],
+    "POST /api/v1/removals": [{"source": SOURCE, "kind": "lost", "max": 1}],
     **{
         f"POST /v2/crawler/{step}": [{"domain_id": "ZANZIBAR"}]
         for step in ("crawl", "download_data", "process_data", "embed_data")

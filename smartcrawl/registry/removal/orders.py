@@ -7,8 +7,9 @@ function is part of the transaction of its caller.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from secrets import token_hex
 from typing import Any, Final
@@ -48,6 +49,8 @@ class RemovalAction(StrEnum):
     APPROVE = "approve"
     UNDO = "undo"
     FORGET = "forget"
+    LOST = "lost"  #: remove lost pages
+    ORPHANS = "orphans"  #: remove orphaned pages
 
 
 class RemovalOrderState(StrEnum):
@@ -66,7 +69,7 @@ class RemovalOrder:
     source: str
     action: RemovalAction
     run: int
-    most: int | None  #: pages that an approval removes at most
+    most: int | None  #: pages that are removed at most
     is_pinned: bool  #: whether an undo pins the pages
     url: str | None  #: of the page that is to be forgotten
     orderer: str  #: id and name of an API key, or COMMAND_LINE
@@ -115,6 +118,24 @@ def new_removal_order(
     return RemovalOrder(
         id_, source, action, run, None, False, None, orderer, waiting, None, (), now, None
     )
+
+
+_LAST_RUN: Final = """
+SELECT max(r.no) FROM run r JOIN source o ON o.no = r.source WHERE o.name = ?
+"""
+
+
+def removal_order_of_command(
+    connection: Connection, names: Sequence[str], action: RemovalAction, most: int | None
+) -> RemovalOrder:
+    """Return what a command does without an order, as it is kept.
+
+    It is about the first of the sources ``names``, under the number of its last run.
+    """
+    source = names[0] if names else ""
+    run: Any = connection.execute(_LAST_RUN, (source,)).get
+    order = new_removal_order(source, action, run or 0, COMMAND_LINE, int(time.time()))
+    return replace(order, most=most)
 
 
 def store_removal_order_row(connection: Connection, order: RemovalOrder) -> None:

@@ -112,13 +112,15 @@ class OrderedRemoval(Answer):
 
     order_id: str = Field(examples=[EXAMPLE_ORDER])
     source: str = Field(examples=["docs"])
-    action: Literal["approve", "undo", "forget"]
+    action: Literal["approve", "undo", "forget", "lost", "orphans"] = Field(
+        description="`lost` and `orphans` remove such pages"
+    )
     run: int = Field(
         description="Number of the run of the removals; of a forgotten page, of the run whose undo"
         " brings it back",
         examples=[17],
     )
-    max: int | None = Field(description="Pages that an approval removes at most", examples=[10])
+    max: int | None = Field(description="Pages that are removed at most", examples=[10])
     pin: bool = Field(description="Whether an undo keeps the pages, even if no page links there")
     url: str | None = Field(
         description="The page that is forgotten", examples=["https://docs.example.com/old"]

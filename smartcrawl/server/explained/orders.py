@@ -34,12 +34,15 @@ from smartcrawl.registry.removal.orders import (
 from smartcrawl.registry.removal.purge import (
     emptied_page_rows,
     known_record_row,
+    lost_page_rows,
+    orphaned_page_rows,
     source_row_of_run,
     withheld_candidate_rows,
 )
 from smartcrawl.registry.removal.sweep import undoable_rows
 from smartcrawl.registry.runs.runs import last_run_row
 from smartcrawl.registry.visibility import stored_visibilities
+from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import UNFINISHED
 from smartcrawl.rules.run_orders import EXIT_SOURCE_BUSY
 from smartcrawl.rules.visibility import Reader
@@ -61,6 +64,11 @@ logger = logging.getLogger(__name__)
 
 _OPEN: Final = "k.state IN ('waiting', 'running')"
 _RUN = Annotated[str, Path(examples=["17"], json_schema_extra={"pattern": NUMBER_PATTERN})]
+#: Commands that remove pages of a source, whichever run found them.
+_PURGES: Final = {
+    RemovalAction.LOST: ("deltamerge", "-D"),
+    RemovalAction.ORPHANS: ("orphans", "--purge"),
+}
 _MESSAGE: Final = "The removals cannot be changed now"
 
 
@@ -89,6 +97,9 @@ class BegunOrder(Work):
         if self.action is RemovalAction.FORGET:
             of_source = ["--source", self.name, "--order", self.id]
             return [*program.plain, "forget", str(self.url), *of_source]
+        if self.action in _PURGES:
+            how = ["--source", self.name, "--max", str(self.most), "--order", self.id]
+            return [*program.plain, *_PURGES[self.action], *how]
         if self.action is RemovalAction.UNDO:
             pinned = ["--pin"] if self.is_pinned else []
             return [*program.plain, "undo", str(self.run), *pinned, "--order", self.id]
@@ -182,6 +193,18 @@ class ApproveOrder(BaseModel):
     )
 
 
+class RemoveOrder(BaseModel):
+    """The order to remove lost or orphaned pages of a source."""
+
+    model_config = _order(source="docs", kind="orphans", max=10)
+
+    source: str = Field(min_length=1, max_length=255, examples=["docs"])
+    kind: Literal["lost", "orphans"]
+    max: Annotated[JsonInteger, Between(1, MOST_NUMBER)] = Field(
+        description="Pages that are removed at most"
+    )
+
+
 class UndoOrder(BaseModel):
     """The undo of removals."""
 
@@ -259,6 +282,16 @@ class RemovalOrdering:
             request, lambda seen: checked_forgetting(seen, order, number, reader, held)
         )
 
+    async def remove(self, request: Request, order: RemoveOrder) -> Response:
+        """Answer a request to remove pages of a source with the order."""
+        reader = self._context.reader(request)
+        placed = self._order(request, 0, RemovalAction(order.kind), most=order.max)
+        placed = replace(placed, source=order.source)
+        held, policy = self._context.stores.database.is_held, self._context.options.policy
+        return await self._placed(
+            request, lambda seen: checked_purge(seen, placed, policy, reader, held)
+        )
+
     async def _placed(
         self, request: Request, check: Callable[[Connection], RemovalOrder | JobError]
     ) -> Response:
@@ -303,6 +336,39 @@ def checked_removal_order(
     held = is_held(order.source)
     why = _refusal(connection, order.action, order.source, order.run, is_held=held)
     return order if why is None else JobError(CONFLICT, field="run", reason=why, message=_MESSAGE)
+
+
+def checked_purge(
+    connection: Connection,
+    order: RemovalOrder,
+    policy: Policy,
+    reader: Reader,
+    is_held: Callable[[str], bool],
+) -> RemovalOrder | JobError:
+    """Return the order to remove lost or orphaned pages, or why it is refused.
+
+    ``is_held``: whether a process has the lease of a source.
+    """
+    stored = stored_visibilities(connection)
+    last = last_run_row(connection, order.source)
+    if last is None or not reader.may_read(order.source, stored.get(order.source)):
+        reason = "there is no source of this name"
+        return JobError(NOT_FOUND, field="source", reason=reason, message="Source not found")
+    order = replace(order, run=last[0])
+    if open_removal_order_row(connection, order.source) is not None:
+        return order
+    if is_held(order.source):
+        reason = _busy(connection, order.source)
+        return JobError(CONFLICT, field="source", reason=reason, message=_MESSAGE)
+    names = [order.source]
+    found = orphaned_page_rows(connection, sources=names)
+    if order.action is RemovalAction.LOST:
+        found = [one for one in lost_page_rows(connection, policy, sources=names) if one.removable]
+    if found:
+        return order
+    kind = "lost page" if order.action is RemovalAction.LOST else "orphan"
+    reason = f"{order.source} has no {kind} that can be removed"
+    return JobError(CONFLICT, field="source", reason=reason, message=_MESSAGE)
 
 
 def checked_forgetting(
@@ -393,6 +459,21 @@ def add_routes(context: Context, router: APIRouter) -> None:
         no = number_of_path(run, "run")
         return await ordering.answer(request, no, RemovalAction.UNDO, is_pinned=order.pin)
 
+    _add_orders_for_pages(ordering, router, described)
+    _add_look_up(context, router)
+
+
+def _add_orders_for_pages(
+    ordering: RemovalOrdering, router: APIRouter, described: dict[str, Any]
+) -> None:
+    @router.post(
+        "/removals",
+        summary="Remove lost or orphaned pages of a source, at most a given number",
+        **described,
+    )
+    async def remove_pages(request: Request, order: RemoveOrder) -> Response:
+        return await ordering.remove(request, order)
+
     @router.post(
         "/records/{record_id}/forget",
         summary="Remove the stored content of a page, and unpin it",
@@ -401,6 +482,8 @@ def add_routes(context: Context, router: APIRouter) -> None:
     async def forget_record(request: Request, record_id: _RUN, order: ForgetOrder) -> Response:
         return await ordering.forget(request, number_of_path(record_id, "record_id"))
 
+
+def _add_look_up(context: Context, router: APIRouter) -> None:
     @router.get(
         "/removals/{order_id}",
         tags=["removals"],

@@ -15,6 +15,7 @@ _REMOVALS: Final = "/api/v1/removals"
 _SHOWN: Final = 20  #: pages of each sample
 _STOP_POLLING: Final = 286  #: with this status htmx asks no more
 _ENDED: Final = "ended"
+_NO_NUMBER: Final = "type the number of pages that may go, in digits"
 
 
 def add_pages(pages: Pages) -> None:
@@ -27,8 +28,7 @@ def add_pages(pages: Pages) -> None:
         form = page_form(request)
         run, typed = form.get("run", ""), form.get("max", "").strip()
         if not typed.isascii() or not typed.isdecimal():
-            problem = "type the number of pages that may go, in digits"
-            return await _list(pages, request, status=400, run=run, typed=typed, problem=problem)
+            return await _list(pages, request, status=400, run=run, typed=typed, problem=_NO_NUMBER)
         body = {"max": int(typed[:18])}
         reply = await pages.call(
             request, "POST", f"/api/v1/runs/{run}/approve", body, once=form.get("once", "")
@@ -39,6 +39,9 @@ def add_pages(pages: Pages) -> None:
         return await _list(
             pages, request, status=reply.status, run=run, typed=typed, problem=problem
         )
+
+    async def remove(request: Request) -> Response:
+        return await _remove(pages, request)
 
     async def undo(request: Request) -> Response:
         form = page_form(request)
@@ -63,13 +66,29 @@ def add_pages(pages: Pages) -> None:
         what = f"run {found['run']} of {found['source']}"
         if found["url"] is not None:
             what = visible_text(found["url"])
-        title = f"{found['action'].capitalize()} {what}"
+        title = f"{_ACTIONS.get(found['action'], found['action'].capitalize())} {what}"
         return pages.show(request, "removal_order.html", title=title, **values)
 
     pages.add("/removals", show, navigated="Removals")
     pages.add("/removals/approve", approve, method="POST")
     pages.add("/removals/undo", undo, method="POST")
+    pages.add("/removals/remove", remove, method="POST")
     pages.add("/removals/{order}", order)
+
+
+async def _remove(pages: Pages, request: Request) -> Response:
+    """Order the removal of lost or orphaned pages by a form."""
+    form = page_form(request)
+    source, kind, typed = form.get("of", ""), form.get("kind", ""), form.get("max", "").strip()
+    which = f"{source} {kind}"
+    if not typed.isascii() or not typed.isdecimal():
+        return await _list(pages, request, status=400, run=which, typed=typed, problem=_NO_NUMBER)
+    body = {"source": source, "kind": kind, "max": int(typed[:18])}
+    reply = await pages.call(request, "POST", _REMOVALS, body, once=form.get("once", ""))
+    if reply.error is None:
+        return pages.redirect(f"/removals/{reply.data['order_id']}")
+    problem = reply.error.reason or reply.error.message
+    return await _list(pages, request, status=reply.status, run=which, typed=typed, problem=problem)
 
 
 async def _list(
@@ -111,4 +130,6 @@ async def _list(
     )
 
 
+#: Actions in words, where they are no verbs.
+_ACTIONS: Final = {"lost": "Remove lost pages after", "orphans": "Remove orphans after"}
 _LISTS: Final = ("waiting", "lost", "orphans")

@@ -245,6 +245,21 @@ def test_ten_pages_are_approved_removed_and_brought_back_without_scripts(
     ]
 
 
+def test_lost_pages_are_removed_by_a_typed_number(site: Site, visitor: Visitor):
+    with transaction(site.desk.connection):
+        site.desk.connection.execute("DELETE FROM candidate")
+
+    wrong = visitor.submit("/removals", "/removals/remove", max="many")
+    assert wrong.status_code == 400
+    assert parsed(wrong).get_element_by_id("max-lost-docs").get("value") == "many"
+
+    ordered = visitor.submit("/removals", "/removals/remove", max="3")
+    assert site.carry_out() == 0
+    done = visitor.page(ordered.headers["Location"])
+    assert notice(done).startswith("Remove lost pages of docs, at most 3 pages: 3 pages removed")
+    assert site.stored() == 27
+
+
 def test_a_double_click_orders_once(site: Site, visitor: Visitor):
     form = form_of(visitor.page("/removals"), "/removals/approve")
     fields = {name: value or "" for name, value in form.fields.items()} | {"max": "10"}
