@@ -18,7 +18,6 @@ from smartcrawl.index.facets import FACETS, Counted, CountedRecord, Facets, coun
 from smartcrawl.index.filters import SearchFilters, search_query_filters
 from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.searching import AnswerForm
-from smartcrawl.index.writing import OutgoingIndexWrites
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SearchQueryError
 from smartcrawl.model.page_types import NAMED, OTHER, page_type
@@ -367,21 +366,3 @@ def test_a_value_that_means_nothing_is_refused(part: str, why: str):
 def test_a_name_without_a_value_is_a_word(query: str):
     assert search_query_filters(parsed_search_query(query)) == SearchFilters()
     assert parsed_search_query(query).terms
-
-
-def test_a_file_has_the_type_as_which_it_was_read():
-    desk = Desk()
-    desk.open()
-    media = "text/markdown; charset=utf-8"
-    desk.index(address("a"), "a lantern", content_type="", media=media)
-    desk.index(address("b"), "another lantern", content_type="text/plain")
-
-    found = search_embedded_index(desk.connection, "lantern type:md", form=AnswerForm(facets=True))
-
-    assert places(found.hits) == "a"
-    assert found.facets is not None
-    assert {one.value: one.pages for one in found.facets.type} == {"markdown": 1, "text": 1}
-    outgoing = OutgoingIndexWrites(desk.connection, lambda *_: [])
-    outgoing.again([desk.number(address("a"))])
-    assert [one.mime_type for one in outgoing.pages({})] == ["text/markdown"]
-    desk.close()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.index.search import search_hit_as_data
+from smartcrawl.index.writing import OutgoingIndexWrites
 from smartcrawl.rules.model import Outcome
 from tests.index.asking import search
 from tests.registry.build import LATER, LONG, NOW, Desk, chunk, closing, index_is_sound
@@ -503,3 +504,15 @@ def test_a_page_of_many_chunks_hides_no_other(desk: Desk, chunks: int):
     desk.index(BASE + "small", "apple in a rather long text that ranks lower than the others do")
 
     assert sorted(urls(desk, "apple", limit=10)) == ["big", "small"]
+
+
+def test_a_file_has_the_type_as_which_it_was_read(desk: Desk):
+    media = "text/markdown; charset=utf-8"
+    desk.index(BASE, "a lantern", content_type="", media=media)
+    desk.index(BASE + "b", "another lantern", content_type="text/plain")
+
+    assert [hit.url for hit in search(desk.connection, "lantern type:md")] == [BASE]
+    assert [hit.url for hit in search(desk.connection, "lantern type:txt")] == [BASE + "b"]
+    outgoing = OutgoingIndexWrites(desk.connection, lambda *_: [])
+    outgoing.again([desk.number(BASE)])
+    assert [one.mime_type for one in outgoing.pages({})] == ["text/markdown"]
