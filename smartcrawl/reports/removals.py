@@ -23,6 +23,7 @@ from smartcrawl.registry.removal.purge import (
 from smartcrawl.registry.removal.sweep import Undone
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import RemovalRule, Word
+from smartcrawl.sources.kinds import KINDS
 
 #: Addresses that the result of an order names.
 NAMED: Final = 100
@@ -128,8 +129,9 @@ SELECT o.name, count(*) FROM record r JOIN source o ON o.no = r.source
 """
 _LAST_RUNS: Final = """
 SELECT o.name, max(r.no) FROM run r JOIN source o ON o.no = r.source
- WHERE r.finished_at IS NOT NULL AND o.kind IN ('files', 'sharepoint') GROUP BY o.name
+ WHERE r.finished_at IS NOT NULL AND o.kind IN carray(:kinds) GROUP BY o.name
 """
+_LISTED: Final = tuple(kind.name for kind in KINDS.values() if kind.is_listed)
 
 
 def reported_waiting_removals(
@@ -140,7 +142,7 @@ def reported_waiting_removals(
         return []
     waiting = withheld_candidate_rows(connection, sources=sources)
     withheld = {target.no for target in waiting}
-    rows: Any = connection.execute(_LAST_RUNS).fetchall()
+    rows: Any = connection.execute(_LAST_RUNS, {"kinds": Many(_LISTED)}).fetchall()
     for name, run in rows:
         if name in sources:
             emptied = emptied_page_rows(connection, run)

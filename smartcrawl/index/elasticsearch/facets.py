@@ -28,7 +28,7 @@ def count_elasticsearch_pages(
     answer = _asked(ask, query, facets, types, once=False)
     found = answer["aggregations"]
     total = int(found["pages"]["value"])
-    if total != found["documents"]["value"]:
+    if total != found["entries"]["value"]:
         answer = _asked(ask, query, facets, types, once=True)
         found = answer["aggregations"]
     values = {facet: dict(_counts(facet, found)) for facet in facets if facet != "date"}
@@ -67,7 +67,7 @@ def _asked(
         terminate_after=MOST_COUNTED + 1,
         track_total_hits=False,
         runtime_mappings=RUNTIME_DATE,
-        aggregations={"pages": _PAGES, "documents": {"value_count": {"field": "key"}}, **wanted},
+        aggregations={"pages": _PAGES, "entries": {"value_count": {"field": "key"}}, **wanted},
     )
 
 

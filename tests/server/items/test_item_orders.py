@@ -343,7 +343,7 @@ def test_a_rebuild_takes_the_highest_scope(desk: Desk):
         for scope, key in keys.items()
     }
 
-    assert statuses == {"READ": 403, "OPERATE": 403, "ADMIN": 202}
+    assert statuses == {"SEARCH": 403, "READ": 403, "OPERATE": 403, "ADMIN": 202}
 
 
 @pytest.mark.covers("E-13", "E-14", "E-15", "R2-14")
