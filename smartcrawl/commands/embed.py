@@ -253,7 +253,7 @@ def _forget(connection: Connection, embedder: Embedder, number: int) -> None:
 
 
 def known_model_as_data(model: KnownModel) -> dict[str, object]:
-    """Return what is known of a model, under the keys of ``embed --model``."""
+    """Return the files, size and licence of a model, under the keys of ``embed --model``."""
     return {
         "model": model.name,
         "languages": model.languages,
@@ -318,8 +318,8 @@ def _print_model(model: KnownModel, facts: Mapping[str, Any]) -> None:
     ]
     for row in facts["files"]:
         lines.append(f"  {row['state']:8}  {row['name']}")
-        told = [row["url"], f"SHA-256 {row['sha256'] or 'not known: the file was not hashed'}"]
-        lines += [f"{'':12}{line}" for line in (told if row["url"] else [row["content"]])]
+        whence = [row["url"], f"SHA-256 {row['sha256'] or 'not known: the file was not hashed'}"]
+        lines += [f"{'':12}{line}" for line in (whence if row["url"] else [row["content"]])]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     if facts["isWhole"]:
         settings = f"-s EMBEDDER=onnx -s EMBEDDING_FOLDER={folder}"

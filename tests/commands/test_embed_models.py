@@ -118,11 +118,11 @@ def place(tmp_path: Path, capsys: Printed, hub: Hub) -> Place:
     return Place(tmp_path, capsys, int(hub.url.rpartition(":")[2]))
 
 
-def states(told: dict[str, Any]) -> dict[str, str]:
-    return {file["name"]: file["state"] for file in told["files"]}
+def states(report: dict[str, Any]) -> dict[str, str]:
+    return {file["name"]: file["state"] for file in report["files"]}
 
 
-# What is known
+# Names and sizes
 
 
 def test_the_known_models_are_listed_with_size_and_licence(place: Place):
@@ -194,9 +194,9 @@ def test_a_model_is_shown_with_its_files_and_where_they_belong(
     place: Place, model: KnownModel, hub: Hub
 ):
     out, _ = place.run("--model", "small")
-    told = place.json("--model", "small")
+    report = place.json("--model", "small")
 
-    assert list(told) == KEYS
+    assert list(report) == KEYS
     assert out.startswith(
         "small: English, 1 million weights, 4 numbers a vector, 1 MB, licence MIT"
     )
@@ -207,8 +207,8 @@ def test_a_model_is_shown_with_its_files_and_where_they_belong(
         '  missing   1_Pooling/config.json\n            {"pooling_mode_cls_token": true}\n' in out
     )
     assert f"embed --model small --download -s EMBEDDING_FOLDER={place.folder}" in out
-    assert set(states(told).values()) == {"missing"}
-    assert (told["isWhole"], told["folder"]) == (False, str(place.folder))
+    assert set(states(report).values()) == {"missing"}
+    assert (report["isWhole"], report["folder"]) == (False, str(place.folder))
     assert hub.asked == []
     assert not place.folder.exists()
 
@@ -220,12 +220,12 @@ def test_a_model_is_shown_with_its_files_and_where_they_belong(
 def test_a_download_is_verified_and_then_used(
     place: Place, model: KnownModel, hub: Hub, given: dict[str, str]
 ):
-    told = place.json("--model", "small", "--download", **given)
+    report = place.json("--model", "small", "--download", **given)
     again = place.json("--model", "small", "--download")
     out, _ = place.run("--model", "small")
 
-    assert told["downloaded"] == ["model.onnx", "tokenizer.json", "1_Pooling/config.json"]
-    assert (told["isWhole"], set(states(told).values())) == (True, {"verified"})
+    assert report["downloaded"] == ["model.onnx", "tokenizer.json", "1_Pooling/config.json"]
+    assert (report["isWhole"], set(states(report).values())) == (True, {"verified"})
     assert (again["downloaded"], again["isWhole"]) == ([], True)
     assert hub.asked == ["/m/onnx/small.onnx", "/m/tokenizer.json"]
     assert f"embed -s EMBEDDER=onnx -s EMBEDDING_FOLDER={place.folder}" in out
@@ -236,16 +236,16 @@ def test_a_download_is_verified_and_then_used(
 
 def test_the_setting_names_the_folder(place: Place, model: KnownModel, tmp_path: Path):
     folder = tmp_path / "elsewhere"
-    told = place.json("--model", "small", "--download", EMBEDDING_FOLDER=str(folder))
+    report = place.json("--model", "small", "--download", EMBEDDING_FOLDER=str(folder))
 
-    assert (told["folder"], told["isWhole"]) == (str(folder), True)
+    assert (report["folder"], report["isWhole"]) == (str(folder), True)
     assert (folder / "model.onnx").is_file()
 
 
 def test_a_dry_run_downloads_nothing(place: Place, model: KnownModel, hub: Hub):
-    told = place.json("--model", "small", "--download", "--dry-run")
+    report = place.json("--model", "small", "--download", "--dry-run")
 
-    assert (told["downloaded"], told["isWhole"], hub.asked) == ([], False, [])
+    assert (report["downloaded"], report["isWhole"], hub.asked) == ([], False, [])
     assert not place.folder.exists()
 
 
@@ -312,10 +312,10 @@ def test_a_small_file_of_the_users_stays(place: Place, model: KnownModel):
     own = place.folder / "1_Pooling/config.json"
     own.write_text('{"pooling_mode_mean_tokens": true}')
 
-    told = place.json("--model", "small", "--download")
+    report = place.json("--model", "small", "--download")
 
-    assert states(told)["1_Pooling/config.json"] == "unknown"
-    assert told["isWhole"]
+    assert states(report)["1_Pooling/config.json"] == "unknown"
+    assert report["isWhole"]
     assert own.read_text() == '{"pooling_mode_mean_tokens": true}'
 
 
@@ -350,9 +350,9 @@ def test_a_model_that_was_not_hashed_is_not_downloaded(
     for file in files:
         place.folder.mkdir(parents=True, exist_ok=True)
         (place.folder / file.name).write_text("x")
-    told = place.json("--model", "small")
-    assert set(states(told).values()) == {FileState.UNKNOWN}
-    assert told["isWhole"]
+    report = place.json("--model", "small")
+    assert set(states(report).values()) == {FileState.UNKNOWN}
+    assert report["isWhole"]
 
 
 # Wrong usage

@@ -74,20 +74,20 @@ def source(desk: SimpleNamespace, key: str) -> dict[str, object]:
 @pytest.mark.covers("M-44", "M-47")
 def test_elasticsearch_holds_a_page_as_one_document(desk: SimpleNamespace, sink: ElasticsearchSink):
     """ATT-24: its id is the name of its source and a hash."""
-    told = page("whole", "first", "second", title="T", description="D", last_changed=NOW,
+    placed = page("whole", "first", "second", title="T", description="D", last_changed=NOW,
                 mime_type="text/html", depth=2, canonical_url=BASE, content_group="g",
                 published=NOW, author="Ada")  # fmt: skip
 
-    assert fates(sink.write([entry(told, 9)])) == ("done",)
+    assert fates(sink.write([entry(placed, 9)])) == ("done",)
 
-    held = desk.server.ask("GET", f"/{desk.prefix}-write/_doc/{told.key}")
+    held = desk.server.ask("GET", f"/{desk.prefix}-write/_doc/{placed.key}")
     assert held["_version"] == index_version(1, 9)
     assert held["_source"] == {
-        "key": f"docs:{told.url_hash.hex()}", "id": url_item_id("url", told.url_hash),
+        "key": f"docs:{placed.url_hash.hex()}", "id": url_item_id("url", placed.url_hash),
         "source": "docs", "url": BASE + "whole",
-        "urlLength": len(BASE + "whole"), "urlHash": told.url_hash.hex(), "canonicalUrl": BASE,
+        "urlLength": len(BASE + "whole"), "urlHash": placed.url_hash.hex(), "canonicalUrl": BASE,
         "title": "T", "description": "D", "language": "en",
-        "contentHash": f"sha256:{told.content_hash.hex()}", "contentGroupId": "g",
+        "contentHash": f"sha256:{placed.content_hash.hex()}", "contentGroupId": "g",
         "lastChanged": "2025-06-15T15:06:40Z", "mimeType": "text/html", "depth": 2,
         "published": "2025-06-15T15:06:40Z", "author": "Ada",
         "chunks": [
@@ -101,9 +101,9 @@ def test_elasticsearch_holds_a_page_as_one_document(desk: SimpleNamespace, sink:
 
 def test_elasticsearch_keeps_the_places_of_chunks(desk: SimpleNamespace, sink: ElasticsearchSink):
     places = (ChunkPlace(0, "größe"), ChunkPlace(4, "open", defines=True))
-    told = page("placed", chunks=[Chunk((), "one zebra", places=places), Chunk((), "two")])
+    placed = page("placed", chunks=[Chunk((), "one zebra", places=places), Chunk((), "two")])
 
-    sink.write([entry(told)])
+    sink.write([entry(placed)])
     sink.refresh()
 
     (hit,) = sink.search("zebra")

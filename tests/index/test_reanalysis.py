@@ -143,13 +143,13 @@ def test_words_that_another_version_of_the_stemmer_made_are_made_anew(old: Desk)
     assert index_is_sound(old.connection)
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(0.5, []), (3.0, ["2"])])
+@pytest.mark.parametrize(("seconds", "logged"), [(0.5, []), (3.0, ["2"])])
 def test_what_takes_longer_than_two_seconds_tells_the_user_how_far_it_is(
     old: Desk,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     seconds: float,
-    told: list[str],
+    logged: list[str],
 ):
     """The command's log is off; without a line it would seem to stand still."""
     clock = count(step=seconds)
@@ -159,7 +159,7 @@ def test_what_takes_longer_than_two_seconds_tells_the_user_how_far_it_is(
         analyze_stored_texts(old.connection)
 
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split(": ")[-1] for line in lines] == [f"{done} of 4 chunks" for done in told]
+    assert [line.split(": ")[-1] for line in lines] == [f"{done} of 4 chunks" for done in logged]
     assert all(line.startswith("undo: the words of stored texts are made anew") for line in lines)
 
 

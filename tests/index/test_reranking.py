@@ -199,8 +199,8 @@ def test_each_door_has_the_same_order(
     vectors = QuestionVectors()
     if door == "api":
         asked = SearchQuery(q="apple")
-        told = api_search(desk.connection, asked, chosen, vectors, EVERYTHING)
-        found = [hit["url"] for hit in told["hits"]]
+        answer = api_search(desk.connection, asked, chosen, vectors, EVERYTHING)
+        found = [hit["url"] for hit in answer["hits"]]
     elif door == "mcp":
         hits = mcp_search(desk.connection, McpQuestion("apple"), chosen, vectors)
         found = [hit.url for hit in hits.results]
@@ -287,8 +287,8 @@ def test_a_model_that_takes_too_long_keeps_the_order_with_a_note(desk: Desk, tmp
     found = searched(desk, RERANK_FOLDER=str(folder), RERANK_SECONDS=0.01)
 
     assert words(found) == BY_WORDS
-    told = f"not reranked: the model in {folder} took longer than RERANK_SECONDS (0.01 s)"
-    assert found.note == told
+    note = f"not reranked: the model in {folder} took longer than RERANK_SECONDS (0.01 s)"
+    assert found.note == note
 
 
 def test_a_model_that_fails_keeps_the_order_with_a_note(

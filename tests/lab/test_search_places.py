@@ -40,8 +40,8 @@ def test_hits_lead_to_the_place_that_answers(site: Site, crawl: Crawl):
         ("built-in", f"{url}#built-in"), ("größe", f"{url}#gr%C3%B6%C3%9Fe"),
         ("built-in", f"{url}#built-in"),
     ]  # fmt: skip
-    told = crawl.rows("SELECT metadata FROM documents ORDER BY sort_order")
-    assert [json.loads(one)["section"] for (one,) in told] == ["built-in", "größe", "built-in"]
+    rows = crawl.rows("SELECT metadata FROM documents ORDER BY sort_order")
+    assert [json.loads(one)["section"] for (one,) in rows] == ["built-in", "größe", "built-in"]
 
 
 def test_another_id_is_no_change_and_moves_the_link(site: Site, crawl: Crawl):

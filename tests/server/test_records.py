@@ -1,4 +1,4 @@
-"""Records by number and address: the story of ``why`` as the API tells it."""
+"""Records by number and address: the story of ``why`` as the API answers it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,16 +46,16 @@ def read(folder: Path, path: str, **given: Any) -> dict[str, Any]:
 
 
 def test_a_record_is_told_in_one_sentence_with_its_events(desk: Desk, tmp_path: Path):
-    told = read(tmp_path, f"records/{desk.number(GUIDE)}")
+    report = read(tmp_path, f"records/{desk.number(GUIDE)}")
 
-    RecordStory.model_validate(told)
-    assert told["sentence"] == (
+    RecordStory.model_validate(report)
+    assert report["sentence"] == (
         "Stored; last visit 2 h ago answered 304; next visit in the next run that reaches it,"
         " due in 22 h."
     )
-    assert [event["event"] for event in told["history"]] == ["discovered"]
-    assert told["record"]["url"] == GUIDE
-    assert (told["linksIn"], told["text"]) == (None, None)
+    assert [event["event"] for event in report["history"]] == ["discovered"]
+    assert report["record"]["url"] == GUIDE
+    assert (report["linksIn"], report["text"]) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -79,27 +79,27 @@ def test_a_page_that_never_answered_says_why_in_everyday_words(
     desk.write(lacking, reached={desk.number(f"{HOME}never"): 1}, now=LATER)
     desk.seal(now=LATER)
 
-    told = read(tmp_path, f"records/{desk.number(f'{HOME}never')}")
+    report = read(tmp_path, f"records/{desk.number(f'{HOME}never')}")
 
-    assert told["sentence"].startswith(
+    assert report["sentence"].startswith(
         f"Not searchable: {reason}; last visit 2 h ago answered {status}; next visit"
     )
 
 
 def test_the_text_of_a_record_is_that_of_its_index(desk: Desk, tmp_path: Path):
-    told = read(tmp_path, f"records/{desk.number(GUIDE)}", params={"text": "true"})
+    report = read(tmp_path, f"records/{desk.number(GUIDE)}", params={"text": "true"})
 
-    assert "a lantern at" in told["text"]
+    assert "a lantern at" in report["text"]
 
 
 def test_a_lost_page_says_that_its_copy_stays_and_what_would_remove_it(desk: Desk, tmp_path: Path):
-    told = read(tmp_path, f"records/{desk.number(OLD)}")
+    report = read(tmp_path, f"records/{desk.number(OLD)}")
 
-    assert told["sentence"].startswith(
+    assert report["sentence"].startswith(
         "Stored: the last good copy stays searchable; last visit 2 h ago answered 404"
     )
-    assert [event["event"] for event in told["history"]] == ["discovered", "changed"]
-    assert [way["rule"] for way in told["removal"] if way["underWay"]] == ["gone"]
+    assert [event["event"] for event in report["history"]] == ["discovered", "changed"]
+    assert [way["rule"] for way in report["removal"] if way["underWay"]] == ["gone"]
 
 
 def test_pages_that_lead_there_are_looked_for_on_demand(desk: Desk, tmp_path: Path):
@@ -109,19 +109,21 @@ def test_pages_that_lead_there_are_looked_for_on_demand(desk: Desk, tmp_path: Pa
             "UPDATE record SET canonical_no = ? WHERE no = ?", (number, desk.number(OLD))
         )
 
-    told = read(tmp_path, f"records/{number}", params={"links_in": "true"})
+    report = read(tmp_path, f"records/{number}", params={"links_in": "true"})
 
-    assert told["linksIn"] == {
+    assert report["linksIn"] == {
         "count": 1, "shown": [{"no": desk.number(OLD), "url": OLD}], "whole": True,
     }  # fmt: skip
 
 
 def test_an_address_leads_to_its_record(desk: Desk, tmp_path: Path):
-    told = read(tmp_path, "records", params={"url": f"{GUIDE}#part"})
+    report = read(tmp_path, "records", params={"url": f"{GUIDE}#part"})
 
-    AddressStory.model_validate(told)
-    assert [(one["no"], one["source"]) for one in told["records"]] == [(desk.number(GUIDE), "docs")]
-    assert told["sentence"].startswith("docs: Stored; last visit 2 h ago")
+    AddressStory.model_validate(report)
+    assert [(one["no"], one["source"]) for one in report["records"]] == [
+        (desk.number(GUIDE), "docs")
+    ]
+    assert report["sentence"].startswith("docs: Stored; last visit 2 h ago")
 
 
 @pytest.mark.parametrize(
@@ -138,17 +140,17 @@ def test_an_address_leads_to_its_record(desk: Desk, tmp_path: Path):
 def test_an_unknown_address_says_what_it_would_be_refused_for(
     desk: Desk, tmp_path: Path, url: str, sentence: str
 ):
-    told = read(tmp_path, "records", params={"url": url})
+    report = read(tmp_path, "records", params={"url": url})
 
-    AddressStory.model_validate(told)
-    assert told["records"] == []
-    assert told["sentence"].startswith(sentence)
+    AddressStory.model_validate(report)
+    assert report["records"] == []
+    assert report["sentence"].startswith(sentence)
 
 
 def test_an_unknown_address_has_near_misses_with_their_records(desk: Desk, tmp_path: Path):
-    told = read(tmp_path, "records", params={"url": "http://www.docs.example.com/guide/?a=1"})
+    report = read(tmp_path, "records", params={"url": "http://www.docs.example.com/guide/?a=1"})
 
-    assert told["nearMisses"] == [{"no": desk.number(GUIDE), "source": "docs", "url": GUIDE}]
+    assert report["nearMisses"] == [{"no": desk.number(GUIDE), "source": "docs", "url": GUIDE}]
 
 
 @pytest.mark.parametrize(

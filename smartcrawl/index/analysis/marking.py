@@ -66,7 +66,7 @@ class Marker:
     def marked_part(self, text: str, known: Sequence[tuple[int, int]] | None = None) -> MarkedPart:
         """Return the same part, and where the words are in the whole text.
 
-        ``known``: these places as an index tells them, of the word of the text and of that of the
+        ``known``: these places as an index has them, of the word of the text and of that of the
         query; None: not known.
         """
         plain = text_with_plain_signs(text)

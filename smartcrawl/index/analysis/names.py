@@ -1,7 +1,7 @@
 """Names: what a chunk is about by its title, its heading and what it defines (ADR 163).
 
-A name is a key of its own beside the words of a chunk: all of its words as one, so that a name is
-told from a text that has the same words, and from a longer name. One function serves index and
+A name is a key of its own beside the words of a chunk: all of its words as one, so that a name
+differs from a text that has the same words, and from a longer name. One function serves index and
 query.
 """
 

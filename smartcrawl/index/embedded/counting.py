@@ -1,4 +1,4 @@
-"""Where chunks have the words of a query, as an index tells it, without their texts (ADR 161)."""
+"""The places of the words of a query in chunks, out of the index alone (ADR 161)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_COUNTED: Final = 8  #: chunks of one further page
 
 
 class ChunkFacts(NamedTuple):
-    """What is known of a chunk without its text."""
+    """A chunk without its text: its content, place and headings."""
 
     no: int
     content: int
@@ -40,7 +40,7 @@ class ChunkFacts(NamedTuple):
 
 
 class ChunksAsked(NamedTuple):
-    """What chunks an index proposes."""
+    """The request for the chunks that an index proposes."""
 
     words: Sequence[Sequence[Keys]]  #: the keys of each word, of which they have any
     weights: Sequence[float]  #: of the words
@@ -138,7 +138,7 @@ class AskedPhrases:
 
 
 class CountedAs(NamedTuple):
-    """What is known of a page beside its chunks."""
+    """A page as its words are counted: its address, its length and the terms of the query."""
 
     url: Collection[int]  #: terms that its address has
     length: int  #: words of all of its texts

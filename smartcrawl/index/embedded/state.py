@@ -36,7 +36,7 @@ class IndexState:
 def index_state(connection: Connection) -> IndexState:
     """Return the state of a registry's index; in SQLite the kept one if it still holds.
 
-    PostgreSQL tells nothing by which that could be known.
+    PostgreSQL has no number that changes with its data.
     """
     if connection.dialect != "sqlite":
         return _read(connection)

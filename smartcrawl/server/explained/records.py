@@ -1,4 +1,4 @@
-"""Records by number or address: what ``smartcrawl why`` tells, as data (docs/api.md).
+"""Records by number or address: the report of ``smartcrawl why``, as data (docs/api.md).
 
 A caller sees the records of the sources that he may read; of all others it is as if there were
 none, and no answer names their sources.
@@ -143,15 +143,15 @@ class RecordStories:
         if found is None or not self.may_read(found[0].source):
             return None
         page, key = found
-        told = self._told(page, key)
+        report = self._reported(page, key)
         if links_in:
-            told["linksIn"] = self._links_in(page, key)
+            report["linksIn"] = self._links_in(page, key)
         if text:
-            told["text"] = self._text(number)
-        return told
+            report["text"] = self._text(number)
+        return report
 
     def of_address(self, url: str) -> dict[str, Any]:
-        """Return what is known of an address."""
+        """Return the report of an address."""
         connection, stories = self._connection, self._stories
         requested = known_request_url(connection, url, self._trackers) or url
         identity = normalize_url(requested, self._trackers)
@@ -181,7 +181,7 @@ class RecordStories:
         }
         return found | {"sentence": address_sentence(found)}
 
-    def _told(self, page: KnownRecord, key: bytes) -> dict[str, Any]:
+    def _reported(self, page: KnownRecord, key: bytes) -> dict[str, Any]:
         story = self._stories.story(page, key, links_in=False)
         sentence = story_sentence(story, self._now)
         return {"no": page.no, "sentence": sentence} | story | {"linksIn": None, "text": None}
@@ -217,7 +217,7 @@ def _command(*words: object) -> str:
 
 
 def address_sentence(found: dict[str, Any]) -> str:
-    """Return what is known of an address in words: those of ``smartcrawl why``.
+    """Return the report of an address in words: those of ``smartcrawl why``.
 
     >>> unknown = dict.fromkeys(("records", "posted", "listedBy", "refusedBy"), [])
     >>> address_sentence(unknown | {"inScopeOf": ["docs"]})
@@ -308,7 +308,7 @@ def api_record(
 def api_address(
     connection: Connection, *, context: Context, reader: Reader, url: str
 ) -> dict[str, Any]:
-    """Return what is known of an address, under the keys of ``AddressStory``.
+    """Return the report of an address, under the keys of ``AddressStory``.
 
     Raises:
         ApiError: the text is no address.

@@ -1,4 +1,4 @@
-"""Sources and hosts over HTTP: what ``smartcrawl status`` and ``hosts`` tell, as data."""
+"""Sources and hosts over HTTP: the reports of ``smartcrawl status`` and ``hosts``, as data."""
 
 from __future__ import annotations
 

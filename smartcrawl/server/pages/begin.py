@@ -14,7 +14,13 @@ from starlette.responses import HTMLResponse, Response
 
 from smartcrawl.rules.run_orders import JobAction, JobStatus, permitted_job_actions
 from smartcrawl.server.errors import ApiError, api_not_found
-from smartcrawl.server.pages.pages import ApiReply, Pages, is_page_fragment, page_form
+from smartcrawl.server.pages.pages import (
+    LAST_FRAGMENT,
+    ApiReply,
+    Pages,
+    is_page_fragment,
+    page_form,
+)
 
 _JOBS: Final = "/api/v1/jobs"
 _NAMES: Final = 20  #: that are tried for a job, where others have the name of its host
@@ -28,7 +34,6 @@ _BUTTONS: Final[Mapping[JobAction, str]] = {
     JobAction.START: "Crawl it again",
 }
 _UNDER_WAY: Final = ("created", "scheduled", "running")
-_STOP_POLLING: Final = 286  #: with this status htmx asks no more
 
 
 def add_pages(pages: Pages) -> None:
@@ -63,7 +68,7 @@ def add_pages(pages: Pages) -> None:
         if not is_page_fragment(request):
             title, status = f"Crawl of {job['name']}", refused.status if refused else 200
             return pages.show(request, "crawl.html", status=status, title=title, **values)
-        status = 200 if values["goes_on"] else _STOP_POLLING
+        status = 200 if values["goes_on"] else LAST_FRAGMENT
         return HTMLResponse(pages.text(request, "crawl_progress.html", **values), status)
 
     async def order(request: Request) -> Response:

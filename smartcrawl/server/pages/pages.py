@@ -31,6 +31,7 @@ from smartcrawl.server.pages.static_files import page_static_path
 FORM_PROOF: Final = "token"  #: the field of each form that proves where it was shown
 THEME_COOKIE: Final = "smartcrawl_theme"
 THEMES: Final = ("light", "dark")
+LAST_FRAGMENT: Final = 286  #: the status by which htmx ends its requests for a fragment
 _MOST_FIELDS: Final = 1_000
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _LONGEST_NEXT: Final = 8_000  #: characters of an address to go back to

@@ -9,11 +9,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from smartcrawl.model.redaction import visible_text
-from smartcrawl.server.pages.pages import Pages, is_page_fragment, page_form
+from smartcrawl.server.pages.pages import LAST_FRAGMENT, Pages, is_page_fragment, page_form
 
 _REMOVALS: Final = "/api/v1/removals"
 _SHOWN: Final = 20  #: pages of each sample
-_STOP_POLLING: Final = 286  #: with this status htmx asks no more
 _ENDED: Final = "ended"
 _NO_NUMBER: Final = "type the number of pages that may go, in digits"
 
@@ -62,7 +61,7 @@ def add_pages(pages: Pages) -> None:
         values = {"order": found, "goes_on": found["status"] != _ENDED}
         if is_page_fragment(request):
             text = pages.text(request, "removal_order_state.html", **values)
-            return HTMLResponse(text, 200 if values["goes_on"] else _STOP_POLLING)
+            return HTMLResponse(text, 200 if values["goes_on"] else LAST_FRAGMENT)
         what = f"run {found['run']} of {found['source']}"
         if found["url"] is not None:
             what = visible_text(found["url"])

@@ -17,7 +17,7 @@ from smartcrawl.rules.model import RunState, Word
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.server.explained.runs import check_readable_run, run_data
 from smartcrawl.server.jobs.logs import job_log, open_job_log
-from smartcrawl.server.pages.pages import Pages, is_page_fragment
+from smartcrawl.server.pages.pages import LAST_FRAGMENT, Pages, is_page_fragment
 from smartcrawl.server.queries import NUMBER_PATTERN, KeptAnswers
 
 _RUNS: Final = "/api/v1/runs"
@@ -27,7 +27,6 @@ _LISTS: Final = ("new", "modified", "lost", "removed")
 _TAIL: Final = 32_768  #: bytes of the end of a log
 _LINES: Final = 200  #: lines of it
 _LEVELS: Final = ("INFO", "WARNING", "ERROR")
-_STOP_POLLING: Final = 286  #: with this status htmx asks no more
 _LIVE_SECONDS: Final = 1.0  #: one fragment serves all who watch a run
 _WATCHED: Final = 100  #: runs whose fragments are kept
 _NUMBER: Final = re.compile(NUMBER_PATTERN.strip("^$"), re.ASCII)
@@ -108,7 +107,7 @@ class _Watching:
             return self.text(found), found["isRunning"]
 
         text, is_running = await self._kept.get(run, work)
-        return HTMLResponse(text, 200 if is_running else _STOP_POLLING)
+        return HTMLResponse(text, 200 if is_running else LAST_FRAGMENT)
 
     def text(self, run: dict[str, Any]) -> str:
         """Return the fragment; nothing of it is about one visitor."""

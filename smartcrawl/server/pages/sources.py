@@ -14,7 +14,7 @@ _SHOWN: Final = 100  #: hosts of a page
 _MOST_JOBS: Final = 1_000
 _BARS: Final = ("new", "modified", "lost", "removed")
 _HEIGHT: Final = 24  #: of a sparkline, in its units
-_STEP: Final = 6  #: from bar to bar
+_STEP: Final = 6  #: pixels from one bar to the next
 
 
 def add_pages(pages: Pages) -> None:
@@ -96,13 +96,13 @@ def spark_bars(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for place, (run, total) in enumerate(zip(runs, totals, strict=True)):
         height = max(1, round(_HEIGHT * total / most))
-        told = ", ".join(f"{run[name]:,} {name}" for name in _BARS if run[name])
+        changes = ", ".join(f"{run[name]:,} {name}" for name in _BARS if run[name])
         found.append(
             {
                 "x": _STEP * place,
                 "y": _HEIGHT - height,
                 "height": height,
-                "text": f"run {run['run']}: {told or 'no change'}",
+                "text": f"run {run['run']}: {changes or 'no change'}",
             }
         )
     return found
