@@ -347,6 +347,7 @@ def _environment(folder: Path, columns: int, *, colour: bool) -> dict[str, str]:
     return kept | {
         "SCRAPY_SETTINGS_MODULE": "smartcrawl.settings",
         "LOG_LEVEL": "WARNING",  # as on a terminal
+        "RENDER": "no",  # scripts write none of its pages, and a browser may not start here
         "COLUMNS": str(columns),
         "FORCE_COLOR" if colour else "NO_COLOR": "1",
         "PYTHONIOENCODING": "utf-8",

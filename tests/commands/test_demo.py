@@ -329,6 +329,21 @@ def test_a_step_that_does_not_show_its_facts_ends_the_demo(
     assert "not true: the server answered 304 for all 15 pages" in capsys.readouterr().out
 
 
+def test_no_browser_is_started_even_where_one_is_installed_or_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser that cannot start, such as that of root, would change which pages get a 304."""
+    program, folder = tmp_path / "scrapy", tmp_path / "folder"
+    program.write_text("import os\nprint(os.environ['RENDER'], 'RENDER_BROWSER' in os.environ)\n")
+    folder.mkdir()
+    monkeypatch.setenv("RENDER", "always")
+    monkeypatch.setenv("RENDER_BROWSER", str(tmp_path / "chromium"))
+
+    answer = Shell(folder, columns=80, colour=False, called=program).run(("crawl", "http://x/"))
+
+    assert (answer.status, answer.output) == (0, "no False\n")
+
+
 def test_a_command_that_hangs_is_ended_with_its_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
