@@ -8,7 +8,8 @@ from typing import Any, Final
 from smartcrawl.model.program import program_name
 from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.vectors import VectorCounts, vector_counts_lines
-from smartcrawl.reports.why import SHOWN
+from smartcrawl.reports.why import SHOWN, STORED
+from smartcrawl.rules.model import Standing
 
 _PARTS: Final = 5  #: parts of a listing that are named
 #: Evidence of a removal in words.
@@ -34,7 +35,7 @@ def _facts(one: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     record = one["record"]
     answered = f", answered {record['lastStatusCode']}" if record["lastStatusCode"] else ""
     state = f"{record['status']}, {record['lastOutcome'] or 'not visited'}{answered}"
-    yield "state", f"{state}; {one['standing']}"
+    yield "state", f"{state}; {STORED[Standing[one['standing'].upper()]]}"
     yield "decided", _in_run(one["decision"]["text"], one["decision"]["run"])
     if one["unlisted"]:
         lacking = unlisted_story_text(one["unlisted"])

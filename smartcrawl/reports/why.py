@@ -608,7 +608,7 @@ class Stories:
         action = decide(standing, outcome).action
         if outcome is Outcome.SAME and record["lastIndexed"] == visited:
             action = Action.INDEX  # by order, or for another configuration
-        text = f"{outcome.value} where {_HELD[standing]}: {action.value}, {word.word}"
+        text = f"{outcome.value} where {STORED[standing]}: {action.value}, {word.word}"
         is_held_list = action is Action.HOLD and standing is Standing.LINKS
         text = f"{text}; {_LINKS_HELD if is_held_list else _DONE[action]}"
         if entry.http_status == Fault.NO_BROWSER:
@@ -801,7 +801,8 @@ _UNLISTED = {
     Word.SKIPPED: "listed, but the run ended before reading it",
     Word.EXCLUDED: "out of scope, so it was not read",
 }
-_HELD = {
+#: What the registry stores of a page, in words.
+STORED: Final = {
     Standing.BARE: "nothing is stored",
     Standing.LINKS: "only links are stored",
     Standing.HELD: "content is stored",

@@ -76,7 +76,7 @@ def test_a_record_begins_with_a_sentence_and_has_its_facts_and_events(site: Site
     assert "its removal (gone) waits for approval" in notice(page)
     facts = dict(zip(map(words, page.iter("dt")), map(words, page.iter("dd")), strict=True))
     assert facts["source"] == "docs"
-    assert facts["state"].startswith("Error, lost, answered 404; held")
+    assert facts["state"].startswith("Error, lost, answered 404; content is stored")
     assert "waiting for approval (withheld by the guard)" in facts["proposed"]
     events = [words(li) for li in page.xpath("//ol[@class='events']/li")]
     assert events == ["2 h ago, run 2: changed, Error, lost 404", "3 h ago, run 1: discovered"]
