@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,7 +85,8 @@ def images_of_hits(
     """Return the images of found pages in document order, and which have words of the query.
 
     The words of an image are its alternative text, its title, its caption, and the line of the text
-    in which it stands.
+    in which it stands. The heading before it, which is its context where it has neither caption nor
+    title, is none: a logo beside the text would have the words of the last heading of each page.
 
     Source: R0-61.
     """
@@ -97,12 +98,13 @@ def images_of_hits(
         finder = KeyFinder([term.keys(language) for term in terms])
         document = unpack_stored_document(packed)
         lines = dict(_lines_of_pictures(document.sections))
+        headings = {_one_line(section.heading) for section in document.sections}
         found[no] = [
             replace(
                 child,
                 matched=any(
                     finder.places(index_keys(text, language))
-                    for text in (*_words(image), lines.get(image.src, ""))
+                    for text in (*_words(image, headings), lines.get(image.src, ""))
                 ),
             )
             for child, image in _children(key, url, identity, document.images)
@@ -121,8 +123,13 @@ def _lines_of_pictures(sections: Iterable[Section]) -> Iterator[tuple[str, str]]
                 yield span.target, text[start : end if end >= 0 else len(text)]
 
 
-def _words(image: Image) -> tuple[str, ...]:
-    return image.alt, image.title, image.context
+def _words(image: Image, headings: Container[str]) -> tuple[str, ...]:
+    is_heading = _one_line(image.context) in headings
+    return image.alt, image.title, "" if is_heading else image.context
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _children(

@@ -156,6 +156,22 @@ def test_a_page_is_found_by_what_it_says_of_a_picture(site: Site, crawl: Crawl):
 
 
 @pytest.mark.covers("R0-61")
+def test_a_logo_after_the_last_heading_has_no_words_of_it(site: Site, crawl: Crawl):
+    heading = "<h2>Marimba\n <em>houses</em><a class=headerlink href='#m'>¶</a></h2><p>Of oak."
+    shown = figure("m.jpg", caption="A marimba")
+    site.pages["/"] = page(heading, shown, title="Hall").replace(
+        "</main>", "</main><aside><p><img src=logo.png alt=Logo></aside>"
+    )
+    crawl(site.url("/"))
+
+    (hit,) = crawl.search("marimba", "--images")
+
+    assert [(image["alt"], image["context"], image["matched"]) for image in hit["images"]] == [
+        ("", "A marimba", True), ("Logo", "Marimba houses", False)
+    ]  # fmt: skip
+
+
+@pytest.mark.covers("R0-61")
 def test_pages_read_before_get_the_words_of_their_pictures_out_of_stored_bodies(
     site: Site, crawl: Crawl, monkeypatch: pytest.MonkeyPatch
 ):

@@ -33,12 +33,13 @@ def fill(file: Path) -> None:
         if source == "secret":
             desk.index("https://secret.example/", "a hidden lantern", title="Hidden")
             break
+        logo = Image("/_static/logo.png", "Logo", context="Lanterns")  # the heading before it
         picture = Image("/lantern.png", "a lantern <b>", 640, 480, "")
         sections = (
             Section(1, "Lanterns", "Every lantern needs oil."),
             Section(2, "Oil & wick", "The oil of a lantern is renewed."),
         )
-        fields = {"sections": sections, "images": (picture,)}
+        fields = {"sections": sections, "images": (logo, picture)}
         desk.index(f"{SITE}/lantern", title="All about lanterns", document_fields=fields)
         desk.index(f"{SITE}/lost", "a lost lantern", title="Lost")
         desk.index(f"{SITE}/pdf", "lantern manual", title="", content_type="application/pdf")
