@@ -131,6 +131,11 @@ def api_key_exists(connection: Connection, now: int) -> bool:
     return bool(connection.execute(_COUNTS, (now,)).get)
 
 
+def login_key_exists(connection: Connection, now: int) -> bool:
+    """Whether any key that opens a session of the pages is neither revoked nor expired."""
+    return bool(connection.execute(f"{_COUNTS} AND scope <> 'search'", (now,)).get)
+
+
 def find_api_key(connection: Connection, text: str, now: float) -> Key | None:
     """Return the key with this text; None if it never existed, or counts no more."""
     found = _KEY.fullmatch(text)

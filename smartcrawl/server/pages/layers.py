@@ -18,8 +18,10 @@ from smartcrawl.model.exceptions import EmbedderError, FrontierError, RegistryEr
 from smartcrawl.server.bodies import check_request_address
 from smartcrawl.server.errors import CODES, ApiError, api_unavailable, request_id_of
 from smartcrawl.server.guard import is_request_of_proxy, request_across_sites
+from smartcrawl.server.keys import login_key_exists
 from smartcrawl.server.pages.pages import (
     FORM_PROOF,
+    LOGIN_OFFERED,
     Pages,
     is_page_fragment,
     read_page_form,
@@ -166,11 +168,23 @@ class PageGuard:
                 await login_answer(self._pages, request, form)(scope, receive, send)
                 return
             self._refuse_other_sites(request)
+            if not is_page_fragment(request):
+                scope[LOGIN_OFFERED] = await self._is_login_of_use()
         if form is not None:
             if page_session_of(scope) is not None or path == LOGIN:
                 _check_token(scope, form)
             scope["smartcrawl.form"] = form
         await self._app(scope, receive, send)
+
+    async def _is_login_of_use(self) -> bool:
+        """Whether a key could open a session where none is needed."""
+        now = int(self._pages.context.clock())
+        try:
+            return await self._pages.context.stores.read_little(
+                lambda seen: login_key_exists(seen, now)
+            )
+        except RegistryError:  # pages without it, such as the reference, are shown all the same
+            return False
 
     def _is_key_needed(self, request: Request) -> bool:
         return self._server.keys_required or is_request_of_proxy(request.headers)

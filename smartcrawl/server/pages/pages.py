@@ -29,6 +29,7 @@ from smartcrawl.server.pages.sessions import page_form_token, page_session_of
 from smartcrawl.server.pages.static_files import page_static_path
 
 FORM_PROOF: Final = "token"  #: the field of each form that proves where it was shown
+LOGIN_OFFERED: Final = "smartcrawl.login_offered"  #: in a scope: whether a key may log in
 THEME_COOKIE: Final = "smartcrawl_theme"
 THEMES: Final = ("light", "dark")
 LAST_FRAGMENT: Final = 286  #: the status by which htmx ends its requests for a fragment
@@ -142,6 +143,7 @@ class Pages:
             "navigation": self.navigation,
             "key": None if session is None else session.key,
             "keys_required": self.context.server.keys_required,
+            "login_offered": request.scope.get(LOGIN_OFFERED, False),
             "may_operate": self.allows(request, Scope.OPERATE),
             "may_administer": self.allows(request, Scope.ADMIN),
             "form_token": page_form_token(request.scope),

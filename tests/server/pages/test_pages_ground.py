@@ -207,6 +207,35 @@ def test_without_sessions_a_form_of_another_site_is_refused(app: ASGIApp):
     assert visitor.post("/theme", {"theme": "dark"}, headers={"Origin": HOST}).status_code == 303
 
 
+def test_where_no_key_is_needed_the_login_is_offered_once_a_key_can_open_a_session(
+    tmp_path: Path,
+):
+    begin_registry(tmp_path / "registry.db")
+    clock = Clock()
+    app = application(tmp_path, run={"registry": tmp_path / "registry.db"}, clock=clock)
+
+    def offered(path: str = "/docs", status: int = 200) -> list[str]:
+        return Visitor(app).page(path, status).xpath("//header//a[@href='/login']/text()")
+
+    assert offered() == offered("/none", 404) == []
+    made_key(tmp_path, Scope.SEARCH, "docs")
+    assert offered() == []
+
+    made_key(tmp_path, expires=int(clock.now) + 60)
+
+    assert offered() == offered("/none", 404) == ["Log in"]
+    clock.now += 60
+    assert offered() == []
+
+
+def test_pages_that_need_no_registry_are_shown_while_it_is_away(tmp_path: Path):
+    broken = tmp_path / "registry.db"
+    broken.write_bytes(b"no database" * 100)
+    app = application(tmp_path, run={"registry": broken})
+
+    assert words(Visitor(app).page("/docs").find(".//h1")) == "API"
+
+
 def test_a_proxy_in_front_makes_the_login_needed(app: ASGIApp):
     answer = Visitor(app).get("/docs", headers={"X-Forwarded-For": "10.0.0.1"})
 
