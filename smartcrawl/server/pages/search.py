@@ -162,6 +162,7 @@ class Found:
     facets: Facets | None = None
     has_more: bool = False
     is_hidden: bool = False  #: nothing was found, and would be without the filters
+    is_empty: bool = False  #: nothing was crawled that the visitor may read
     error: str = ""  #: why the query cannot be answered
 
 
@@ -219,7 +220,9 @@ class _Search:
                     form=AnswerForm(facets, by_date=bool(asked.sort), prefix=is_typing),
                 )
 
-            return _found_hits(connection, asked, searched)
+            found = _found_hits(connection, asked, searched)
+            is_empty = not found.hits and not readable_source_names(connection, reader)
+            return replace(found, is_empty=is_empty)
 
         try:
             return answer_with_question_vectors(self._pages.context.stores.read, search), []

@@ -255,6 +255,18 @@ def empty(tmp_path: Path) -> Visitor:
     return Visitor(application(tmp_path, run={"registry": tmp_path / "registry.db"}))
 
 
+@pytest.mark.parametrize("typing", [{}, TYPING])
+def test_a_search_where_nothing_was_crawled_has_the_form_of_the_first_address(
+    empty: Visitor, typing: dict[str, str]
+):
+    answer = empty.get("/?q=lantern", headers=typing)
+
+    assert answer.status_code == 200
+    assert "Nothing was crawled yet" in answer.text
+    assert "No page was found" not in answer.text
+    assert {"url", "once"} <= set(form_of(parsed(answer), "/crawl").fields)
+
+
 def test_where_nothing_was_crawled_one_address_begins(empty: Visitor):
     page = empty.page("/")
     assert "Nothing was crawled yet" in words(page)
