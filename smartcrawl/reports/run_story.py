@@ -112,6 +112,7 @@ class RunList(StrEnum):
     NEW = "new"  #: found in this run, and stored
     MODIFIED = "modified"
     LOST = "lost"
+    FAILED = "failed"  #: at their last visit, in this run or before it
     REMOVED = "removed"
 
 
@@ -138,6 +139,14 @@ _LOST: Final = _PAGE.format(
     f" AND e.outcome = {int(Word.LOST)}",
     order="e.no",
 )
+#: As ``failed`` of a run counts them, by the word that their last visit left.
+_FAILED: Final = _PAGE.format(
+    at="s.last_checked",
+    what="coalesce(r.error_message, 'answered ' || s.http_status)",
+    rows="state s JOIN record r ON r.no = s.no"
+    f" WHERE s.outcome = {int(Word.FAILED)} AND s.visited_run <= :run AND +r.source = :source",
+    order="s.no",
+)
 _REMOVED: Final = _PAGE.format(
     at="e.at",
     what="e.rule",
@@ -148,6 +157,7 @@ _LISTS: Final = {
     RunList.NEW: _NEW,
     RunList.MODIFIED: _MODIFIED,
     RunList.LOST: _LOST,
+    RunList.FAILED: _FAILED,
     RunList.REMOVED: _REMOVED,
 }
 
@@ -155,14 +165,19 @@ _LISTS: Final = {
 def run_page_rows(
     connection: Connection, run: int, which: RunList, *, limit: int, offset: int
 ) -> list[dict[str, Any]]:
-    """Return the pages of a list of a run, from ``offset`` on, in their order in the registry."""
+    """Return the pages of a list of a run, from ``offset`` on, in their order in the registry.
+
+    Those that failed have no event of each visit: a run has them until a later one visits them.
+    """
     values: dict[str, Any] = {"run": run, "limit": limit, "offset": offset}
-    if which is RunList.NEW:
+    if which in (RunList.NEW, RunList.FAILED):
         source: Any = connection.execute(_SOURCE, (run,)).get
+        values["source"] = source
+    if which is RunList.NEW:
         _, after = neighbour_runs(connection, run)
         low = lowest_stored_number_met(connection, source, run)
         high = EVERY if after is None else lowest_stored_number_met(connection, source, after)
-        values |= {"source": source, "low": low, "high": high}
+        values |= {"low": low, "high": high}
     rows: list[Any] = connection.execute(_LISTS[which], values).fetchall()
     return [
         {"no": no, "url": url, "at": iso_time(at), "why": _why(which, what)}
@@ -170,9 +185,9 @@ def run_page_rows(
     ]
 
 
-def _why(which: RunList, what: int | None) -> str | None:
-    if what is None:
-        return None
+def _why(which: RunList, what: int | str | None) -> str | None:
+    if what is None or isinstance(what, str):
+        return what
     if which is RunList.REMOVED:
         return RULE_TEXTS[RemovalRule(what)]
     return f"answered {what}"

@@ -133,6 +133,39 @@ def test_new_pages_are_those_of_the_run_alone_and_are_paged(desk: Desk, tmp_path
     assert (first["pagination"]["more"], second["pagination"]["more"]) == (True, False)
 
 
+def test_failed_pages_are_those_that_the_run_counts_until_a_later_one_visits_them(
+    desk: Desk, tmp_path: Path
+):
+    def failed(run: int) -> list[tuple[str, str]]:
+        found = read(tmp_path, f"runs/{run}/pages", list="failed")
+        RunPages.model_validate(found)
+        assert len(found["pages"]) == read(tmp_path, f"runs/{run}")["failed"]
+        return [(page["url"], page["why"]) for page in found["pages"]]
+
+    dead = f"{BASE}dead"
+    desk.open(now=LATER + 60)
+    broken = desk.visit(dead, outcome=Outcome.NOT_FOUND, status=404)
+    desk.write(broken, now=LATER + 60)
+    desk.seal(now=LATER + 60)
+    assert failed(3) == [(dead, "answered 404")]
+    assert read(tmp_path, "runs/2/pages", list="failed")["pages"] == []
+
+    desk.open(now=LATER + 90)
+    desk.seal("max_pages", now=LATER + 90)
+    assert failed(4) == failed(3)  # no run visited it since
+    desk.source = "other"
+    desk.open(now=LATER + 95)
+    desk.seal(now=LATER + 95)
+    assert failed(5) == []
+
+    desk.source = "docs"
+    desk.open(now=LATER + 99)
+    desk.write(desk.visit(dead, "a lantern again"), now=LATER + 99)
+    desk.seal(now=LATER + 99)
+    assert failed(6) == []
+    assert read(tmp_path, "runs/3/pages", list="failed")["pages"] == []
+
+
 def test_removed_pages_have_the_rule_in_words(desk: Desk, tmp_path: Path):
     desk.closing = choices(max_ratio=1, lost_threshold=1)
     desk.open(now=LATER + 60)

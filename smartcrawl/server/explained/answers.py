@@ -322,8 +322,11 @@ class RunPage(Answer):
 
     no: int = Field(description="Its record", examples=[17])
     url: str = Field(examples=["https://docs.example.com/guide"])
-    at: Time | None = Field(description="When it was found, changed, lost or removed")
-    why: str | None = Field(examples=["answered 404"])
+    at: Time | None = Field(description="When it was found, changed, lost or removed, or failed")
+    why: str | None = Field(
+        description="What the server answered, the rule of a removal, or why it failed",
+        examples=["answered 404"],
+    )
 
 
 class RunPagesPagination(Answer):

@@ -64,7 +64,7 @@ class RunsQuery(Query):
 class RunPagesQuery(Query):
     """The query of the pages of a run."""
 
-    list: Literal["new", "modified", "lost", "removed"] = Field(
+    list: Literal["new", "modified", "lost", "failed", "removed"] = Field(
         default="new", description="What the run found, or did to them"
     )
     limit: WholeNumber = Field(default=100, ge=1, le=_MOST)
@@ -185,7 +185,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
     @router.get(
         "/runs/{run}/pages",
         tags=["runs"],
-        summary="Pages that a run found new, modified or lost, or removed",
+        summary="Pages that a run found new, modified or lost, removed, or that failed",
         response_model=RunPages,
         responses={404: {}},
         openapi_extra={"parameters": described_api_query(RunPagesQuery)},

@@ -23,7 +23,7 @@ from smartcrawl.server.queries import NUMBER_PATTERN, KeptAnswers
 _RUNS: Final = "/api/v1/runs"
 _SHOWN: Final = 20  #: runs of a page
 _PAGES: Final = 100  #: pages of a list
-_LISTS: Final = ("new", "modified", "lost", "removed")
+_LISTS: Final = ("new", "modified", "lost", "failed", "removed")
 _TAIL: Final = 32_768  #: bytes of the end of a log
 _LINES: Final = 200  #: lines of it
 _LEVELS: Final = ("INFO", "WARNING", "ERROR")

@@ -335,6 +335,26 @@ def test_a_run_that_ended_shows_what_it_found_beside_the_run_before(site: Site, 
     assert lists["lost"] == "lost 20"
 
 
+def test_the_count_of_failed_pages_leads_to_their_list(site: Site, visitor: Visitor):
+    dead = f"{BASE}dead"
+    site.desk.open(now=LATER + 60)
+    broken = site.desk.visit(dead, outcome=Outcome.NOT_FOUND, status=404, error="HTTP status 404")
+    site.desk.write(broken, now=LATER + 60)
+    site.desk.seal("max_pages", now=LATER + 60)
+
+    lists = fresh(site).page("/runs/3").xpath("//nav[@aria-label='Lists of pages']//a")
+    (link,) = [one for one in lists if words(one) == "failed"]
+    page = fresh(site).page(link.get("href").partition("#")[0])
+
+    assert words(link.getparent()) == "failed 1"
+    ((url, _, why),) = cells(page, "Pages that failed")
+    assert (url, why) == (dead, "HTTP status 404")
+    assert "No page is listed that failed." in words(visitor.page("/runs/2?list=failed"))
+    assert "Pages that a later run visited are not in this list" in words(
+        visitor.page("/runs/2?list=failed")
+    )
+
+
 def test_lists_of_a_run_are_paged(site: Site, visitor: Visitor):
     page = visitor.page("/runs/1?list=new")
 
