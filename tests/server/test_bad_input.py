@@ -40,7 +40,10 @@ def described(stock: Stocked) -> Described:
 
 def place_of(operation: Operation, stock: Stocked, **given: str) -> str:
     """Return the path of an operation about things that exist."""
-    there = {"job_id": stock.job, "url_hash": stock.hashes[0], "domain": "example.com"} | given
+    there = {
+        "job_id": stock.job, "url_hash": stock.hashes[0], "domain": "example.com",
+        "record_id": "1", "run": "1", "order_id": "ro_0123456789abcdef",
+    } | given  # fmt: skip
     return re.sub(r"\{(\w+)\}", lambda found: there[found[1]], operation.path)
 
 

@@ -140,7 +140,9 @@ def test_each_line_of_a_request_has_its_id_in_text_too(app):
     assert messages == [f"on the loop ({id_})", f"in a thread ({id_})", "of no request"]
 
 
-@pytest.mark.parametrize("path", ["/", "/api/v1/nothing", "/api/v1/orders/", "/api/v1/Orders"])
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/api/v1/nothing", "/api/v1/orders/", "/api/v1/Orders"]
+)
 def test_an_unknown_path_is_404_and_never_a_redirect(app, path: str):
     answer = ask(app, "GET", path)
 

@@ -15,7 +15,8 @@ from typing import Annotated, Any, Final, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticKnownError
 
 from smartcrawl.model.processes import exit_status_signal
 from smartcrawl.model.setting_values import MOST_NUMBER
@@ -215,12 +216,21 @@ class UndoOrder(BaseModel):
     )
 
 
+def _true(value: object) -> object:
+    """Refuse 1 and 1.0, which equal True."""
+    if value is not True:
+        raise PydanticKnownError("literal_error", {"expected": "True"})
+    return value
+
+
 class ForgetOrder(BaseModel):
     """The order to forget a page."""
 
     model_config = _order(confirm=True)
 
-    confirm: Literal[True] = Field(description="That its content is to be removed", examples=[True])
+    confirm: Annotated[Literal[True], BeforeValidator(_true)] = Field(
+        description="That its content is to be removed", examples=[True]
+    )
 
 
 def approvable_removals(connection: Connection, source: str, run: int) -> int:
