@@ -15,7 +15,7 @@ from smartcrawl.model import processes
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
-from smartcrawl.server.jobs.runner import CrawlProgram, Kind, LocalCrawls, Runner
+from smartcrawl.server.jobs.runner import QUIET, CrawlProgram, Kind, LocalCrawls, Runner
 from smartcrawl.server.jobs.scheduler import CrawlRuns
 
 #: What a process does: it yields while it waits, and returns its exit status.
@@ -115,8 +115,8 @@ class FakeProgram(CrawlProgram):
     system: FakeSystem
     life: Life
 
-    def start(self, words: Sequence[str], log: Path) -> FakeProcess:
-        return self.system.start([*words, "--progress", "none"], log, self.life)
+    def start(self, words: Sequence[str], log: Path, quiet: Sequence[str] = QUIET) -> FakeProcess:
+        return self.system.start([*words, *quiet], log, self.life)
 
 
 def fake_program(system: FakeSystem, logs: Path, life: Life, **more: object) -> FakeProgram:
