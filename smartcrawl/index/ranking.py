@@ -28,14 +28,14 @@ MOST_SHOWN: Final = 3  #: parts of a page that a hit has
 
 # Tuned by bench/quality --half tuning. Halving or doubling any of them changes little.
 _TITLE: Final = 16.0  #: weight of an occurrence in a title of a few words
-_COVERED: Final = 0.4  #: weight of the words of a title that has few others
+_COVERED: Final = 0.6  #: weight of the words of a title that has few others
 _URL: Final = 2.0
 _HEADINGS: Final = 1.2  #: weight of an occurrence in the headings of a page that has few of them
 _LEAD: Final = 0.5
 _BODY: Final = 0.125
-_HALF: Final = 1.2  #: occurrences that count half of what any number would
+_HALF: Final = 1.0  #: occurrences that count half of what any number would
 _PAGE_LENGTH: Final = 1_200  #: words of a usual page
-_PAGE_BY_LENGTH: Final = 0.7  #: 0: length does not matter; 1: it matters in full
+_PAGE_BY_LENGTH: Final = 0.4  #: 0: length does not matter; 1: it matters in full
 _PART_LENGTH: Final = 120  #: words of a usual part
 _SECTION: Final = 250  #: words below one heading of a usual page
 _PART_BY_LENGTH: Final = 0.3
@@ -45,6 +45,8 @@ LETTERS: Final = 6  #: of a usual word, with the space behind it
 _NEAR: Final = 6  #: words between two words that count as near
 LEAD_LENGTH: Final = 80  #: words at the beginning of a page
 LEAD_PARTS: Final = 3  #: parts of a page in which these are
+_FOUND: Final = 0.3  #: power of the share that a page has of the words of a query
+_MANY: Final = 3  #: words of a query for which that counts, at least
 _NAMED: Final = 2.0  #: weight of a name, beside its words
 _NAMED_END: Final = 0.8  #: the same of a longer name that ends with it
 _EXACT: Final = 0.03  #: weight of a word as it is written in the query, beside its other forms
@@ -417,12 +419,20 @@ class _Finder:
         best = sorted(rated, key=itemgetter(0), reverse=True)[:MOST_SHOWN]
         score = whole + (best[0][0] if best else 0.0) + self._exact.rated(exact & covered)
         covered_title = sum(self._weights[n] for n in counts.title)
-        score += _COVERED * covered_title * min(1.0, len(counts.title) / own) + page.named
+        score += _COVERED * covered_title * min(1.0, len(counts.title) / own)
         shown = [part for _, part in best]
+        matched = covered | page.matched
         is_named = page.named or any(one.named for one in counts.parts)
         # a page that a name means has all that is asked for, whichever words it has
-        terms = max(len(body), 1) if is_named else len(covered | page.matched)
+        terms = max(len(body), 1) if is_named else len(matched)
+        score = score * (1.0 if is_named else self._kept(matched)) + page.named
         return Ranked(page, score, next(iter(shown), None), terms, shown[1:], densest)
+
+    def _kept(self, found: Collection[int]) -> float:
+        """Return how much of its score a page keeps that has only some words of the query."""
+        if len(found) >= len(self._weights) or len(self._weights) < _MANY:
+            return 1.0
+        return float((sum(self._weights[n] for n in found) / self._total) ** _FOUND)
 
     def _own_title(self, title: str, counts: PageCounts) -> int:
         """Return how many words of a title are its own, at least one."""

@@ -254,6 +254,21 @@ def test_a_page_about_one_word_comes_before_one_that_mentions_both():
     assert ranked("Tabelle transponieren", *pages).split() == ["right", "both"]
 
 
+@pytest.mark.parametrize(
+    ("query", "first"), [("walrus operator", "one"), ("new walrus operator", "all")]
+)
+def test_of_three_words_and_more_a_page_loses_by_those_that_it_lacks(query: str, first: str):
+    pages = [
+        page("one", "operator", title="Operator"),
+        page("all", *["with many others " * 40] * 3, "new walrus operator", title="News"),
+    ]
+    terms = parsed_search_query(query).terms
+
+    found = rank_searched_pages(terms, [1.0] * len(terms), pages)
+
+    assert found[0].page.key == first
+
+
 def test_a_word_that_only_the_index_finds_counts_as_present():
     known = page("known", "das alte Gebäude")._replace(matched=frozenset({0}))
     pages = page("other", "Haus"), known, page("none", "das alte Gebäude")
