@@ -24,7 +24,9 @@ _WORDS: Final = 12  #: words of a name
 _MOST: Final = 60  #: names of one chunk
 _NAME: Final = "name"  #: heading of a manual
 _LINE: Final = 200  #: characters of a line that are read for a name
-_PART: Final = re.compile(r"\w+")
+#: A word, with the signs at the end of the name of a programming language.
+_PART: Final = re.compile(r"\w+(?:(?:\+\+|#)(?!\w))?")
+_SIGNS: Final = str.maketrans({"_": _UNDERSCORE, "+": "\ue015", "#": "\ue016"})
 _INNER: Final = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 #: What separates the parts of a title, such as the name of its site.
 _PARTS: Final = re.compile(r" (?:[—–|·•»:-]|--|::) | ?[—–] ?")
@@ -66,6 +68,8 @@ def asked_name(text: str) -> AskedName | None:
 
     >>> asked_name("open()") == asked_name("open"), asked_name("?!")
     (True, None)
+    >>> asked_name("C++") == asked_name("C"), asked_name("c#?") == asked_name("C#")
+    (False, True)
     """
     key = _key(text)
     return AskedName(_WHOLE + _sign(text) + key, _END + key) if key else None
@@ -110,7 +114,7 @@ def name_words(
     return " ".join(list(found)[:_MOST])
 
 
-@lru_cache(4_096)  # all chunks below a heading have it
+@lru_cache(256)  # all chunks below a heading have it
 def _title_keys(title: str) -> dict[str, None]:
     found: dict[str, None] = {}
     for name in title_names(title):
@@ -118,7 +122,7 @@ def _title_keys(title: str) -> dict[str, None]:
     return found
 
 
-@lru_cache(16_384)
+@lru_cache(512)
 def _keys(name: str, *, is_whole: bool) -> dict[str, None]:
     """Return the keys of a name: as a whole, of its ends, and of the words that its letters show.
 
@@ -246,5 +250,5 @@ def _plain(text: str) -> str:
 def _key(name: str) -> str:
     """Return the words of a name as one; empty: it has none, or too many."""
     parts = _PART.findall(name[: 2 * _LONGEST].lower())
-    key = _BETWEEN.join(parts if name.isascii() else map(folded, parts)).replace("_", _UNDERSCORE)
+    key = _BETWEEN.join(parts if name.isascii() else map(folded, parts)).translate(_SIGNS)
     return key if len(parts) <= _WORDS and len(key) <= _LONGEST else ""
