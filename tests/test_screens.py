@@ -29,7 +29,15 @@ script = _script()
 
 
 def test_there_is_a_picture_for_each_screen_and_no_other():
-    assert {path.name for path in IMAGES.iterdir()} == {f"{name}.svg" for name in script.SCREENS}
+    pictures = {path.name for path in IMAGES.iterdir() if path.suffix != ".webp"}
+    assert pictures == {f"{name}.svg" for name in script.SCREENS}
+
+
+def test_the_manual_shows_each_picture_of_a_page():
+    manual = (ROOT / "docs" / "pages.md").read_text("utf-8")
+    pictures = sorted(path.name for path in IMAGES.glob("*.webp"))
+    assert pictures
+    assert [name for name in pictures if f"images/{name}" not in manual] == []
 
 
 @pytest.mark.parametrize("name", script.SCREENS)

@@ -127,7 +127,8 @@ def test_what_is_named_is_all_that_is_run(project: Path):
     assert asked(project) == [
         f"-m pytest -q {TYPES} tests/a -k b",
         f"-m pytest -q {TYPES} --all tests/a",
-        f"-m pytest -q {TYPES} --forks=3 tests/rules tests/crawls/test_quick.py",
+        f"-m pytest -q {TYPES} --long-of=tests/crawls/test_quick.py"
+        " --forks=3 tests/rules tests/crawls/test_quick.py",
     ]
 
 

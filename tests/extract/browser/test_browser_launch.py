@@ -170,7 +170,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     folder.chmod(0o777)
     for parent in (tmp_path, *tmp_path.parents):
-        if parent.name.startswith(("test_", "pytest-", "popen-", "fork-")):
+        if parent.name.startswith(("test_", "pytest-", "popen-", "fork-", "smartcrawl-server-")):
             parent.chmod(0o755)
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
