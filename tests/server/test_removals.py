@@ -19,7 +19,7 @@ from smartcrawl.registry.database.sqlite import SqliteConnection
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.model import Outcome
 from smartcrawl.server.explained.answers import AllRemovals, OrderedRemoval
-from smartcrawl.server.explained.orders import BegunOrder, RemovalOrders
+from smartcrawl.server.explained.orders import BegunOrder, RemovalOrders, approvable_removals
 from smartcrawl.server.jobs.runner import CrawlProgram, Exited, LocalCrawls, Runner
 from smartcrawl.server.keys import Scope, make_api_key
 from smartcrawl.sources.private_files import private_file
@@ -156,6 +156,7 @@ def test_what_was_reached_again_stays(site: Site):
 
     assert (waiting["count"], waiting["removable"]) == (20, 19)
     assert waiting["sample"][0]["stays"] == "it was reached or answered since"
+    assert approvable_removals(site.desk.connection, "docs", 2) == 19
 
 
 def test_lost_and_orphaned_pages_are_told_apart_from_those_that_wait(site: Site):

@@ -70,6 +70,8 @@ def asked_name(text: str) -> AskedName | None:
     (True, None)
     >>> asked_name("C++") == asked_name("C"), asked_name("c#?") == asked_name("C#")
     (False, True)
+    >>> asked_name("Array#map") == asked_name("Array.map")
+    True
     """
     key = _key(text)
     return AskedName(_WHOLE + _sign(text) + key, _END + key) if key else None
