@@ -21,7 +21,7 @@ from smartcrawl.index.searching import AnswerForm
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SearchQueryError
 from smartcrawl.model.page_types import NAMED, OTHER, page_type
-from smartcrawl.registry.database.postgres import PostgresDatabase
+from tests.index.meanings import desk_at
 from tests.index.shelf import BASE, address, entry, opened, page
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
@@ -69,10 +69,8 @@ def embedded() -> Iterator[Ask]:
 @pytest.fixture(scope="module")
 def postgres_index(spare_registries: Spare) -> Iterator[Ask]:
     url = spare_registries.take()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
-        with filled(Desk()) as ask:
-            yield ask
+    with filled(desk_at(url)) as ask:
+        yield ask
     spare_registries.put_back(url)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.registry.database.postgres import PostgresDatabase
 from tests.index.asking import search
+from tests.index.meanings import desk_at
 from tests.index.searches import (
     NAMED_PAGES,
     NAMED_SEARCHES,
@@ -41,10 +41,8 @@ def embedded() -> Iterator[Ask]:
 @pytest.fixture(scope="module")
 def postgres_index(spare_registries: Spare) -> Iterator[Ask]:
     url = spare_registries.take()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
-        with filled(Desk()) as ask:
-            yield ask
+    with filled(desk_at(url)) as ask:
+        yield ask
     spare_registries.put_back(url)
 
 
@@ -96,10 +94,9 @@ def named_embedded() -> Iterator[Ask]:
 
 
 @pytest.fixture
-def named_postgres(spare_registries: Spare, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+def named_postgres(spare_registries: Spare) -> Iterator[Ask]:
     url = spare_registries.take()
-    monkeypatch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
-    with filled(Desk(), NAMED_PAGES) as ask:
+    with filled(desk_at(url), NAMED_PAGES) as ask:
         yield ask
     spare_registries.put_back(url)
 

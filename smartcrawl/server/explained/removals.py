@@ -59,10 +59,10 @@ class RemovalsQuery(Query):
 def chosen_source_names(
     connection: Connection, reader: Reader, source: str | None
 ) -> Sequence[str]:
-    """Return the sources that a caller may read, or the one of them that he names.
+    """Return the sources that a caller may read, or the one of them that is asked for.
 
     Raises:
-        ApiError: he may read no source of this name.
+        ApiError: the caller may read no source of this name.
     """
     names = readable_source_names(connection, reader)
     if source is None:

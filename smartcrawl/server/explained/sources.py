@@ -18,7 +18,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import host_rows
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
-from smartcrawl.registry.visibility import Readable, readable_source_names
+from smartcrawl.registry.visibility import readable_source_names
 from smartcrawl.reports.status import (
     SourceStatus,
     reported_concerns,
@@ -117,21 +117,16 @@ def _undeclared(connection: Connection, options: Options) -> tuple[Sequence[str]
 
 
 def hosts_data(
-    connection: Connection, context: Context, names: Readable, *, limit: int, offset: int
+    connection: Connection, context: Context, names: Sequence[str], *, limit: int, offset: int
 ) -> dict[str, Any]:
     """Return the hosts of some sources under the keys of ``Hosts``, by name."""
-    rows = (
-        list(
-            host_rows(
-                connection,
-                sources=names or (),
-                is_running=context.stores.database.is_held,
-                is_robots_txt=is_robots_txt,
-            )
+    rows = []
+    if names:  # without any, those of all
+        is_held = context.stores.database.is_held
+        found = host_rows(
+            connection, sources=names, is_running=is_held, is_robots_txt=is_robots_txt
         )
-        if names
-        else []
-    )
+        rows = list(found)
     return {
         "hosts": rows[offset : offset + limit],
         "pagination": {"total": len(rows), "offset": offset, "limit": limit},
@@ -169,11 +164,9 @@ def add_routes(context: Context, router: APIRouter) -> None:
     )
     async def list_hosts(request: Request) -> Response:
         query, reader = read_api_query(HostsQuery, request), context.reader(request)
-        names = await stores.read_little(
-            lambda connection: chosen_source_names(connection, reader, query.source)
-        )
 
         def work(connection: Connection) -> dict[str, Any]:
+            names = chosen_source_names(connection, reader, query.source)
             return hosts_data(connection, context, names, limit=query.limit, offset=query.offset)
 
         return json_response(await to_thread.run_sync(stores.read, work))

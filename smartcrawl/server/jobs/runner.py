@@ -43,9 +43,7 @@ class CrawlProgram:
     library: Sequence[str] = ()  #: words of the command of a library's steps
     #: Returns the spider of a source, which follows the words; None: the command knows it.
     spider_of: Callable[[str], str] | None = None
-    plain: Sequence[
-        str
-    ] = ()  #: words of the program; the name of a command without a crawl follows
+    plain: Sequence[str] = ()  #: words of the program; a command without a crawl follows
 
     def due_log_of(self, name: str) -> Path:
         """Return the log of the ordered runs of a source."""

@@ -94,12 +94,10 @@ async def _job(pages: Pages, request: Request) -> dict[str, Any]:
     job = request.path_params["job"]
     if not _JOB.fullmatch(job):
         raise api_not_found("")
-    reply = await pages.call(request, "GET", f"{_JOBS}/{job}")
-    if reply.error is not None:
-        raise reply.error
-    if reply.data["type"] != "crawl":
+    found = await pages.read(request, f"{_JOBS}/{job}")
+    if found["type"] != "crawl":
         raise api_not_found("")
-    return reply.data
+    return found
 
 
 def _actions(job: Mapping[str, Any]) -> list[tuple[str, str]]:

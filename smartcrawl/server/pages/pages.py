@@ -198,6 +198,17 @@ class Pages:
         }
         return await _called(self.api, scope, sent)
 
+    async def read(self, request: Request, path: str) -> dict[str, Any]:
+        """Return what the API answers to a GET with the rights of the visitor.
+
+        Raises:
+            ApiError: it refused.
+        """
+        reply = await self.call(request, "GET", path)
+        if reply.error is not None:
+            raise reply.error
+        return reply.data
+
     def redirect(self, path: str) -> Response:
         """Return a redirect to another page of this server, after a form was carried out."""
         return RedirectResponse(safe_page_path(path), 303)

@@ -86,10 +86,7 @@ async def _story(pages: Pages, request: Request, **query: str) -> dict[str, Any]
         ApiError: the visitor may read no record of this number.
     """
     path = f"{_RECORDS}/{request.path_params['no']}?{urlencode(query)}"
-    reply = await pages.call(request, "GET", path)
-    if reply.error is not None:
-        raise reply.error
-    return reply.data
+    return await pages.read(request, path)
 
 
 async def _ordered(

@@ -24,40 +24,21 @@ def add_pages(pages: Pages) -> None:
         return await _list(pages, request)
 
     async def approve(request: Request) -> Response:
-        form = page_form(request)
-        run, typed = form.get("run", ""), form.get("max", "").strip()
-        if not typed.isascii() or not typed.isdecimal():
-            return await _list(pages, request, status=400, run=run, typed=typed, problem=_NO_NUMBER)
-        body = {"max": int(typed[:18])}
-        reply = await pages.call(
-            request, "POST", f"/api/v1/runs/{run}/approve", body, once=form.get("once", "")
-        )
-        if reply.error is None:
-            return pages.redirect(f"/removals/{reply.data['order_id']}")
-        problem = reply.error.reason or reply.error.message
-        return await _list(
-            pages, request, status=reply.status, run=run, typed=typed, problem=problem
-        )
+        run = page_form(request).get("run", "")
+        return await _remove(pages, request, f"/api/v1/runs/{run}/approve", {}, run)
 
     async def remove(request: Request) -> Response:
-        return await _remove(pages, request)
+        form = page_form(request)
+        body = {"source": form.get("of", ""), "kind": form.get("kind", "")}
+        return await _remove(pages, request, _REMOVALS, body, f"{body['source']} {body['kind']}")
 
     async def undo(request: Request) -> Response:
         form = page_form(request)
         run, body = form.get("run", ""), {"pin": form.get("pin", "") == "yes"}
-        reply = await pages.call(
-            request, "POST", f"/api/v1/runs/{run}/undo", body, once=form.get("once", "")
-        )
-        if reply.error is None:
-            return pages.redirect(f"/removals/{reply.data['order_id']}")
-        problem = reply.error.reason or reply.error.message
-        return await _list(pages, request, status=reply.status, problem=problem)
+        return await _ordered(pages, request, f"/api/v1/runs/{run}/undo", body)
 
     async def order(request: Request) -> Response:
-        reply = await pages.call(request, "GET", f"{_REMOVALS}/{request.path_params['order']}")
-        if reply.error is not None:
-            raise reply.error
-        found = reply.data
+        found = await pages.read(request, f"{_REMOVALS}/{request.path_params['order']}")
         values = {"order": found, "goes_on": found["status"] != _ENDED}
         if is_page_fragment(request):
             text = pages.text(request, "removal_order_state.html", **values)
@@ -75,19 +56,26 @@ def add_pages(pages: Pages) -> None:
     pages.add("/removals/{order}", order)
 
 
-async def _remove(pages: Pages, request: Request) -> Response:
-    """Order the removal of lost or orphaned pages by a form."""
-    form = page_form(request)
-    source, kind, typed = form.get("of", ""), form.get("kind", ""), form.get("max", "").strip()
-    which = f"{source} {kind}"
+async def _remove(
+    pages: Pages, request: Request, path: str, body: dict[str, Any], which: str
+) -> Response:
+    """Order a removal of at most the number that was typed; ``which``: the list it stands at."""
+    typed = page_form(request).get("max", "").strip()
     if not typed.isascii() or not typed.isdecimal():
         return await _list(pages, request, status=400, run=which, typed=typed, problem=_NO_NUMBER)
-    body = {"source": source, "kind": kind, "max": int(typed[:18])}
-    reply = await pages.call(request, "POST", _REMOVALS, body, once=form.get("once", ""))
+    body |= {"max": int(typed[:18])}
+    return await _ordered(pages, request, path, body, run=which, typed=typed)
+
+
+async def _ordered(
+    pages: Pages, request: Request, path: str, body: dict[str, Any], **refused: str
+) -> Response:
+    """Give an order of a form, and lead to its page; where it is refused, back to the lists."""
+    reply = await pages.call(request, "POST", path, body, once=page_form(request).get("once", ""))
     if reply.error is None:
         return pages.redirect(f"/removals/{reply.data['order_id']}")
     problem = reply.error.reason or reply.error.message
-    return await _list(pages, request, status=reply.status, run=which, typed=typed, problem=problem)
+    return await _list(pages, request, status=reply.status, problem=problem, **refused)
 
 
 async def _list(
@@ -110,19 +98,17 @@ async def _list(
     query: dict[str, Any] = {"limit": _SHOWN}
     query |= {"source": source} if source else {}
     query |= {"offset": offset} if offset.isascii() and offset.isdecimal() else {}
-    reply = await pages.call(request, "GET", f"{_REMOVALS}?{urlencode(query)}")
-    if reply.error is not None:
-        raise reply.error
+    found = await pages.read(request, f"{_REMOVALS}?{urlencode(query)}")
     lists = [
         {"source": one, "most": max(one[name]["count"] for name in _LISTS)}
-        for one in reply.data["sources"]
+        for one in found["sources"]
     ]
     return pages.show(
         request,
         "removals.html",
         status=status,
         title=f"Removals of {source}" if source else "Removals",
-        found=reply.data,
+        found=found,
         lists=lists,
         chosen=source,
         refused={"run": run, "typed": typed, "problem": problem},

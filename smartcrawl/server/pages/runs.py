@@ -6,7 +6,6 @@ import os
 import re
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from anyio import to_thread
 from starlette.requests import Request
@@ -17,7 +16,7 @@ from smartcrawl.rules.model import RunState, Word
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.server.explained.runs import check_readable_run, run_data
 from smartcrawl.server.jobs.logs import job_log, open_job_log
-from smartcrawl.server.pages.pages import LAST_FRAGMENT, Pages, is_page_fragment
+from smartcrawl.server.pages.pages import LAST_FRAGMENT, Pages, is_page_fragment, page_query
 from smartcrawl.server.queries import NUMBER_PATTERN, KeptAnswers
 
 _RUNS: Final = "/api/v1/runs"
@@ -96,7 +95,7 @@ class _Watching:
         """Answer with the fragment; the rights of the visitor are checked before.
 
         Raises:
-            ApiError: he may read no run of this number.
+            ApiError: the visitor may read no run of this number.
         """
         context = self._pages.context
         reader = context.reader(request)
@@ -121,19 +120,15 @@ def add_pages(pages: Pages) -> None:
 
     async def show_all(request: Request) -> Response:
         given = request.query_params
-        query = {"limit": str(_SHOWN)} | {
-            name: given[name] for name in ("source", "offset") if given.get(name)
-        }
-        reply = await pages.call(request, "GET", f"{_RUNS}?{urlencode(query)}")
-        if reply.error is not None:
-            raise reply.error
+        query = page_query({}, limit=_SHOWN, source=given.get("source"), offset=given.get("offset"))
+        found = await pages.read(request, f"{_RUNS}{query}")
         source = given.get("source", "")
         return pages.show(
             request,
             "runs.html",
             title=f"Runs of {source}" if source else "Runs",
-            runs=[(run, run_result_word(run)) for run in reply.data["runs"]],
-            pagination=reply.data["pagination"],
+            runs=[(run, run_result_word(run)) for run in found["runs"]],
+            pagination=found["pagination"],
             asked=given,
             chosen=source,
         )
@@ -142,17 +137,11 @@ def add_pages(pages: Pages) -> None:
         no = request.path_params["run"]
         if is_page_fragment(request) and _NUMBER.fullmatch(no):
             return await watching.answer(request, int(no))
-        reply = await pages.call(request, "GET", f"{_RUNS}/{no}")
-        if reply.error is not None:
-            raise reply.error
-        run, given = reply.data, request.query_params
+        run, given = await pages.read(request, f"{_RUNS}/{no}"), request.query_params
         which = given.get("list", "")
         which = which if which in _LISTS else next((one for one in _LISTS if run[one]), "new")
-        query = {"list": which, "limit": str(_PAGES)}
-        query |= {"offset": given["offset"]} if given.get("offset") else {}
-        listed = await pages.call(request, "GET", f"{_RUNS}/{no}/pages?{urlencode(query)}")
-        if listed.error is not None:
-            raise listed.error
+        query = page_query({}, list=which, limit=_PAGES, offset=given.get("offset"))
+        listed = await pages.read(request, f"{_RUNS}/{no}/pages{query}")
         level = given.get("level", "")
         return pages.show(
             request,
@@ -164,7 +153,7 @@ def add_pages(pages: Pages) -> None:
             counts=_counts(run),
             lists=[(one, run[one]) for one in _LISTS],
             which=which,
-            listed=listed.data,
+            listed=listed,
             asked=given,
             levels=_LEVELS,
             level=level if level in _LEVELS else "",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from smartcrawl.server.pages.pages import Pages
+from smartcrawl.server.pages.pages import Pages, page_query
 
 _SHOWN: Final = 100  #: hosts of a page
 _MOST_JOBS: Final = 1_000
@@ -21,23 +20,21 @@ def add_pages(pages: Pages) -> None:
     """Add the pages."""
 
     async def sources(request: Request) -> Response:
-        found = await _read(pages, request, "/api/v1/sources")
-        jobs = await _read(pages, request, f"/api/v1/jobs?limit={_MOST_JOBS}")
+        found = await pages.read(request, "/api/v1/sources")
+        jobs = await pages.read(request, f"/api/v1/jobs?limit={_MOST_JOBS}")
         waiting = {job["name"]: job for job in jobs["jobs"] if job["type"] == "crawl"}
         rows = [_row(one, waiting.pop(one["source"], None)) for one in found["sources"]]
         new = [job for job in waiting.values() if job["status"] != "cancelled"]
         return pages.show(request, "sources.html", title="Sources", rows=rows, new=new)
 
     async def status(request: Request) -> Response:
-        found = await _read(pages, request, "/api/v1/sources")
+        found = await pages.read(request, "/api/v1/sources")
         return pages.show(request, "status.html", title="Status", found=found)
 
     async def hosts(request: Request) -> Response:
         given = request.query_params
-        query = {"limit": str(_SHOWN)} | {
-            name: given[name] for name in ("source", "offset") if given.get(name)
-        }
-        found = await _read(pages, request, f"/api/v1/hosts?{urlencode(query)}")
+        query = page_query({}, limit=_SHOWN, source=given.get("source"), offset=given.get("offset"))
+        found = await pages.read(request, f"/api/v1/hosts{query}")
         return pages.show(
             request,
             "hosts.html",
@@ -50,18 +47,6 @@ def add_pages(pages: Pages) -> None:
     pages.add("/sources", sources, navigated="Sources")
     pages.add("/status", status, navigated="Status")
     pages.add("/hosts", hosts, navigated="Hosts")
-
-
-async def _read(pages: Pages, request: Request, path: str) -> dict[str, Any]:
-    """Return an answer of the API.
-
-    Raises:
-        ApiError: it refused.
-    """
-    reply = await pages.call(request, "GET", path)
-    if reply.error is not None:
-        raise reply.error
-    return reply.data
 
 
 def _row(source: dict[str, Any], job: dict[str, Any] | None) -> dict[str, Any]:
