@@ -71,7 +71,7 @@ class RankedPart(NamedTuple):
     text: str
     number: int = 0  #: its place in its page, from 0
     pictures: str = ""  #: descriptions of its pictures
-    #: Places of the words of a query in ``searched``, as an index tells them: of the word of the
+    #: Places of the words of a query in ``searched``, as an index has them: of the word of the
     #: text, and of that of the query. None: they are not known.
     places: Sequence[tuple[int, int]] | None = None
     anchors: str | None = None  #: places in it to which a link leads, as they are stored

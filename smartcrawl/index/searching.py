@@ -58,7 +58,7 @@ class HitChunk:
     text: str  #: all of it
     page: int | None = None  #: the page of its document, from 1; None: it has no pages
     section: str = ""  #: id of the section or name that answers best; empty: it has none
-    #: Its places; None: the index does not tell.
+    #: Its places; None: the index does not have them.
     places: tuple[ChunkPlace, ...] | None = field(default=None, compare=False, repr=False)
     #: First characters in its text of the words found, and which words of the query these are.
     found: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
@@ -549,7 +549,7 @@ def _best(
 class ShownPart(NamedTuple):
     """A part of a page as it is shown."""
 
-    snippet: str  #: with marks
+    snippet: str  #: its text around the words found, which are marked
     found: tuple[tuple[int, int], ...] = ()  #: as those of a ``HitChunk``
 
 

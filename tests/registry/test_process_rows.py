@@ -140,7 +140,7 @@ def test_a_place_is_taken_until_the_work_is_over(connection: Connection):
     for place, state in enumerate(("waiting", "running", "ended")):
         connection.execute(
             "INSERT INTO removal_order (id, source, action, run, orderer, state, created_at)"
-            " VALUES (?, 'docs', 'undo', 1, 'nobody', ?, 1)",
+            " VALUES (?, 'docs', 'undo', 1, 'the command line', ?, 1)",
             (f"ro_{place}", state),
         )
         ProcessRows(connection, REMOVAL).claim(f"ro_{place}", NOW)

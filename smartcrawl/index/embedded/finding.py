@@ -1,7 +1,7 @@
 """Searches of the embedded index, in the SQL that both databases share (ADR 48).
 
-The database proposes chunks by its own rank, and tells where the best of them have the words; texts
-are read of the hits that are shown (ADR 161). ``searching`` has the steps.
+The database proposes chunks by its own rank, and gives the places of the words in the best of them;
+only the texts of the hits that are shown are read (ADR 161). ``searching`` has the steps.
 """
 
 from __future__ import annotations
@@ -494,7 +494,7 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
  WHERE c.no IN carray(:contents) AND ({conditions})
  ORDER BY length(r.url), r.url
 """
-MOST_TEXTS: Final = 60  #: in which the words that were meant are looked for
+MOST_TEXTS: Final = 60  #: texts that are read to correct the words of a query
 #: Texts of chunks ``k``.
 TEXTS: Final = """
 SELECT k.title, k.headings, k.text, k.pictures, k.language FROM {match} {within} LIMIT {most}
@@ -584,7 +584,7 @@ class IndexTables:
         return Proposed(found, counts, total, window.first, more)
 
     def _facts(self, chunks: Sequence[int]) -> list[ChunkFacts]:
-        """Return what is known of chunks, in their order, without those that are gone."""
+        """Return the facts of chunks, in their order, without those that are gone."""
         rows: Any = self._connection.execute(_FACTS, (Many(sorted(chunks)),))
         found = {row[0]: ChunkFacts(*row) for row in rows.fetchall()} if chunks else {}
         return [found[no] for no in chunks if no in found]
