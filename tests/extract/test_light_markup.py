@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.formats import FormatError, read_document
 from smartcrawl.extract.sniff import ASCIIDOC, LATEX, ORG, RST, sniffed_media_type
 from smartcrawl.model.documents import Document
@@ -341,3 +342,29 @@ def test_the_time_grows_with_the_length_alone(mime: str):
                 read(piece * count, mime)
             taken.append(time.process_time() - begin)
         assert taken[1] < 8 * 3 * taken[0] + 0.5, (piece, taken)
+
+
+def ids(document: Document) -> list[str]:
+    return [chunk.section for chunk in document_chunks(document)]
+
+
+@pytest.mark.parametrize(
+    ("mime", "source", "wanted"),
+    [
+        (
+            RST,
+            "What's *new*?\n=============\n\nA.\n\nLamps\n-----\n\nTwo.\n\nLamps\n-----\n\nOil.\n",
+            ["whats-new", "lamps", "lamps-1"],
+        ),
+        (
+            ASCIIDOC,
+            "= Guide\n\nOne.\n\n[[fuse]]\n== Spare fuses\n\nTwo.\n\n[.wide#oil,role=x]\n== Oil\n\n"
+            "Three.\n\n[#stray]\nFour.\n\n== `lamp` off\n\nFive.\n",
+            ["guide", "fuse", "oil", "lamp-off"],
+        ),
+        (ORG, "* TODO Lamps :old:\nOne.\n** Oil [1/2]\nTwo.\n", ["lamps", "oil"]),
+        (LATEX, "\\section{Lamps}\nOne.\n\\section{Oil}\nTwo.\n", ["", ""]),
+    ],
+)
+def test_headings_have_the_ids_that_github_shows(mime, source, wanted):
+    assert ids(read(source, mime)) == wanted

@@ -11,6 +11,7 @@ from smartcrawl.model.documents import Document
 
 _HEADING: Final = re.compile(r"(={1,6}|#{1,6}) +(\S.*)")
 _ATTRIBUTE: Final = re.compile(r":!?([\w-]+)!?:(?: +(.*))?")
+_ANCHOR: Final = re.compile(r"\[(?:[\w.-]*#([\w-]+)|\[([\w-]+)(?:,[^\]]*)?\])[^\]]*\]")
 _BLOCK_MACRO: Final = re.compile(r"([a-z]+)::([^\[\]]*)\[(.*)\]")
 _ITEM: Final = re.compile(r" *(?:\*{1,5}|\.{1,5}|-) +(?:\[[ x*]\] +)?")
 _TERM: Final = re.compile(r"(\S[^\n]*?)(?:::|;;)(?: +(.*))?")
@@ -54,6 +55,7 @@ class _AsciiDoc:
     def __init__(self, text: str) -> None:
         self.outline = Outline(self._pieces)
         self.attributes: dict[str, str] = {}
+        self._name = ""  # the id that the text gives to the heading in the next line
         self._lines = Lines(text)
 
     def read(self) -> None:
@@ -84,7 +86,9 @@ class _AsciiDoc:
         if attribute := _ATTRIBUTE.fullmatch(line):
             self.attributes.setdefault(attribute[1], attribute[2] or "")
         elif line[0] == "[" and line[-1] == "]" and not self.outline.is_open:
-            pass  # attributes or the anchor of a block
+            anchor = _ANCHOR.fullmatch(line)
+            if anchor and _HEADING.fullmatch(self._lines.ahead()):
+                self._name = anchor[1] or anchor[2]
         elif not line.startswith("//"):
             return False
         return True
@@ -94,7 +98,8 @@ class _AsciiDoc:
             return False
         if heading := _HEADING.fullmatch(line):
             is_first = not len(self.outline)
-            self.outline.head(heading[2].rstrip("=# "), len(heading[1]))
+            name, self._name = self._name, ""
+            self.outline.head(heading[2].rstrip("=# "), len(heading[1]), name)
             if is_first and len(heading[1]) == 1:
                 self._read_header()
         elif macro := _BLOCK_MACRO.fullmatch(line):

@@ -22,8 +22,17 @@ from smartcrawl.extract.sections import (
     markup_line,
     text_sections,
 )
-from smartcrawl.extract.spans import MAX_SPANS, TokenSpan, counted_spans, span_target
-from smartcrawl.model.documents import CODE, INLINE_CODE, LINK, TABLE, Block, Document, Section
+from smartcrawl.extract.spans import MAX_ID, MAX_SPANS, TokenSpan, counted_spans, span_target
+from smartcrawl.model.documents import (
+    CODE,
+    INLINE_CODE,
+    LINK,
+    PLACE,
+    TABLE,
+    Block,
+    Document,
+    Section,
+)
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.placed_spans import placed_spans
 
@@ -148,6 +157,11 @@ class Tokens:
         """Make the tokens since ``start`` a heading; ``level`` counts from 1."""
         if len(self._headings) < MAX_HEADINGS:
             self._headings.append(Heading(start, len(self._tokens), max(1, min(level, 6))))
+
+    def place(self, start: int, name: str) -> None:
+        """Note the id of the text that begins at a token; an empty or too long one is none."""
+        if 0 < len(name) <= MAX_ID and len(self._spans) < MAX_SPANS:
+            self._spans.append((start, -start, PLACE, name, "", ""))
 
     def link(self, start: int, href: str) -> None:
         """Make the tokens since ``start`` a link."""

@@ -69,7 +69,7 @@ class _Latex:
     """Reader of one text, token by token."""
 
     def __init__(self, text: str) -> None:
-        self.outline = Outline(_pieces)
+        self.outline = Outline(_pieces, ids=False)
         self.title = ""
         self._text = text
         self._at = 0

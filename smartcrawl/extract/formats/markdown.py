@@ -19,6 +19,7 @@ from smartcrawl.extract.formats.common import (
     document_too_large,
     given_document_title,
 )
+from smartcrawl.extract.formats.heading_ids import HeadingIds
 from smartcrawl.extract.html import parse_html
 from smartcrawl.extract.sections import markup_line
 from smartcrawl.extract.sniff import decode_charset
@@ -33,7 +34,6 @@ _FRONT: Final = re.compile(
 )
 #: Statements of MDX at the beginning of a text.
 _IMPORTS: Final = re.compile(r"\A(?:[ \t]*(?:(?:import|export)[ \t{][^\n]*)?\n)+")
-_NO_WORD: Final = re.compile(r"[^\w\- ]")  #: goes from the id of a heading
 _ANY_KEY: Final = re.compile(r"^[\w-]+[ \t]*[:=]", re.MULTILINE)  #: no text between two rules
 _KEY: Final = re.compile(
     r"^(title|description|lang|language)[ \t]*[:=][ \t]*(\"[^\"\n]*\"|'[^'\n]*'|[^\n#]*)",
@@ -81,31 +81,16 @@ def _rendered(text: str) -> str:
     renderer = _renderer()
     env: dict[str, object] = {}
     tokens = renderer.parse(text, env)
-    used: dict[str, int] = {}
+    ids = HeadingIds()
     for token, inline in pairwise(tokens):
         if token.type == "heading_open":
-            token.attrSet("id", _heading_id(inline, used))
+            token.attrSet("id", ids.next_id(_heading_text(inline)))
     html: str = renderer.renderer.render(tokens, renderer.options, env)
     return html
 
 
-def _heading_id(inline: Token, used: dict[str, int]) -> str:
-    """Return the id of a heading: its text in lower case, with dashes for spaces, without signs.
-
-    Repetitions end with -1, -2 and so on. ``used``: how often each id was given.
-
-    Source: GitHub, "Basic writing and formatting syntax", section links.
-    """
-    said = "".join(one.content for one in inline.children or () if one.type in _SAID)
-    name = _NO_WORD.sub("", said.strip().lower()).replace(" ", "-")
-    count = used.get(name, 0)
-    used[name] = count + 1
-    if not count:
-        return name
-    while (numbered := f"{name}-{count}") in used:
-        count += 1
-    used[numbered] = 1
-    return numbered
+def _heading_text(inline: Token) -> str:
+    return "".join(one.content for one in inline.children or () if one.type in _SAID)
 
 
 _SAID: Final = frozenset({"text", "code_inline", "softbreak"})  #: tokens with text of a heading

@@ -15,6 +15,7 @@ from smartcrawl.extract.formats.common import (
     clean_document_text,
     parsed_document,
 )
+from smartcrawl.extract.formats.heading_ids import HeadingIds
 from smartcrawl.extract.links import Reference
 from smartcrawl.extract.sniff import decode_charset
 from smartcrawl.model.documents import Document
@@ -93,10 +94,14 @@ def indentation(line: str) -> int:
 
 
 class Outline(Tokens):
-    """Tokens of a text whose lines are joined to paragraphs; with its title and links."""
+    """Tokens of a text whose lines are joined to paragraphs; with its title and links.
 
-    def __init__(self, inline: Inline) -> None:
+    ``ids``: headings have ids, since GitHub shows such texts as pages.
+    """
+
+    def __init__(self, inline: Inline, *, ids: bool = True) -> None:
         super().__init__()
+        self._ids = HeadingIds() if ids else None
         self.references: list[Reference] = []
         self.title = ""
         self.inline = inline
@@ -125,13 +130,16 @@ class Outline(Tokens):
         self.line(line)
         self.end_paragraph()
 
-    def head(self, text: str, level: int) -> None:
-        """Add a heading."""
+    def head(self, text: str, level: int, name: str = "") -> None:
+        """Add a heading; ``name`` is the id that the text gives it."""
         self.end_paragraph()
         start = len(self)
         self._inline(text)
         self.heading(start, level)
-        self.title = self.title or self.since(start)
+        line = self.since(start)
+        if self._ids is not None:
+            self.place(start, name or self._ids.next_id(line))
+        self.title = self.title or line
         self.end_line()
 
     def code_lines(self, lines: Sequence[str]) -> None:
