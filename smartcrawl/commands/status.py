@@ -11,7 +11,6 @@ from math import ceil
 from typing import Any, Final
 
 from rich.cells import cell_len
-from rich.filesize import decimal
 from rich.markup import escape
 from rich.text import Text
 
@@ -23,13 +22,12 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.reports.status import (
     SourceStatus,
-    StatusReportCounts,
     reported_concerns,
-    reported_percent,
     status_report,
     status_report_data,
     status_report_verdict,
 )
+from smartcrawl.reports.status_text import status_report_lines
 from smartcrawl.reports.text import report_noun, report_time_span, run_state_text
 from smartcrawl.reports.today import vanished_sources
 from smartcrawl.reports.vectors import pushed_report_text, vector_counts_lines
@@ -44,14 +42,6 @@ from smartcrawl.terminal.sources import print_wrong_tables
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
 _COLUMNS: Final = 80  #: of a line in a pipe, to count the lines of a screen
 _BEFORE: Final = 13  #: columns of a label
-_STATUSES: Final = (
-    ("indexed", "indexed"),
-    ("crawled", "crawled"),
-    ("pending", "pending"),
-    ("error", "error"),
-    ("out_of_scope", "out of scope"),
-    ("gone", "gone"),
-)
 
 #: Labels of the lines that a source keeps where there is no room for all of them.
 _PARTS: Final = (
@@ -146,68 +136,15 @@ def status_command_verdict(status: SourceStatus, now: int, longest: int) -> dict
 
 def status_command_figures(status: SourceStatus) -> list[Line]:
     """Return the figures of one source, or of all together."""
-    counts, changes, ages = status.counts, status.changes, status.ages
-    lines = [("pages", _pages(counts))]
-    clones = "clone" if counts.clones == 1 else "clones"
-    held = [(counts.lost, "lost"), (counts.clones, clones), (counts.without_text, "without text")]
-    lines.append(("stored", f"{counts.held:,}{_listed(held)}"))
-    if ages.median is not None:
-        lines.append(
-            (
-                "visited",
-                f"half of the stored pages within {report_time_span(ages.median)}, 95 % within"
-                f" {report_time_span(ages.most)}; {reported_percent(ages.within_day)} in the last"
-                " day,"
-                f" {reported_percent(ages.within_week)} in the last 7 days",
-            )
-        )
-    if changes.rate is not None:
-        runs = "run" if changes.runs == 1 else f"{changes.runs} runs"
-        visits = "visit" if changes.compared == 1 else "visits"
-        lines.append(
-            (
-                "changes",
-                f"{reported_percent(changes.rate)} of {changes.compared:,} {visits} to stored"
-                " pages, in the"
-                f" last {runs}; {report_noun(changes.new, 'new page')}",
-            )
-        )
-    if counts.error_rate is not None:
-        lines.append(
-            ("errors", f"{reported_percent(counts.error_rate)} of pages, at their last visit")
-        )
-    due = [(counts.ordered, "ordered"), (counts.pinned, "pinned")]
-    lines.append(("due", f"{counts.due:,}{_listed(due, '; ')}"))
-    removals = "removal withheld" if counts.withheld == 1 else "removals withheld"
-    lines.append(("orphans", f"{counts.orphans:,}{_listed([(counts.withheld, removals)], '; ')}"))
-    down, saved = status.bytes
-    text = f"{decimal(down)} downloaded, {decimal(saved)} saved"
-    if status.last_run is not None:
-        down, saved = status.last_run.bytes
-        text += f"; by the last run {decimal(down)} and {decimal(saved)}"
-    lines.append(("bytes", text))
-    shown = [Line(label, escape(text)) for label, text in lines]
+    lines = [Line(label, escape(text)) for label, text in status_report_lines(status)]
     if (vectors := status.vectors) is not None:
         lacks = vectors.owed > 0 or vectors.may_ask_again
-        shown += [
+        lines += [
             Line(label, escape(text), yellow=lacks, stays=lacks)
             for label, text in vector_counts_lines(vectors)
         ]
     pushed = [("pushed", pushed_report_text(counts)) for counts in status.pushed]
-    return shown + [Line(label, escape(text)) for label, text in pushed]
-
-
-def _pages(counts: StatusReportCounts) -> str:
-    statuses = [(getattr(counts, name), word) for name, word in _STATUSES]
-    maps = "; 1 sitemap or feed"
-    if counts.sitemaps != 1:
-        maps = f"; {counts.sitemaps:,} sitemaps and feeds"
-    return f"{counts.pages:,}{_listed(statuses, ': ')}{maps if counts.sitemaps else ''}"
-
-
-def _listed(numbers: list[tuple[int, str]], before: str = ", of them ") -> str:
-    listed = ", ".join(f"{number:,} {word}" for number, word in numbers if number)
-    return f"{before}{listed}" if listed else ""
+    return lines + [Line(label, escape(text)) for label, text in pushed]
 
 
 class Command(RegistryCommand):

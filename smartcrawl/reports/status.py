@@ -275,7 +275,11 @@ SELECT source, max(0, :now - max(at) FILTER (WHERE 2 * upto >= every)),
   FROM summed GROUP BY source
 """
 _COUNTS = "SELECT source, counts FROM run WHERE counts <> '{}' ORDER BY no DESC"
-_BYTES = "SELECT source, sum(bytes_downloaded), sum(bytes_saved) FROM run GROUP BY source"
+_BYTES = """
+SELECT source, sum(bytes_downloaded), sum(bytes_saved), sum(requests), sum(not_modified),
+       coalesce(sum(finished_at - started_at), 0)
+  FROM run GROUP BY source
+"""
 _LAST = """
 SELECT source, no, state, complete, reasons, started_at, finished_at, bytes_downloaded, bytes_saved,
        embedded, owed, notes
@@ -361,6 +365,17 @@ class Bytes(NamedTuple):
     saved: int = 0
 
 
+class Cost(NamedTuple):
+    """What all runs of a source took."""
+
+    requests: int = 0
+    not_modified: int = 0  #: requests that were answered with a 304
+    seconds: int = 0  #: from the beginnings to the ends of those that ended
+
+
+NO_COST: Final = Cost()
+
+
 @dataclass(frozen=True, slots=True)
 class LastRun:
     """The run of a source that was opened last."""
@@ -397,6 +412,7 @@ class SourceStatus:
     is_vanished: bool = False  #: whether it was declared at its last crawl, and is no more
     is_wrong: bool = False  #: whether its table in sources.toml has a mistake
     visibility: Visibility | None = None  #: of one source
+    cost: Cost = NO_COST
 
 
 def status_report(
@@ -424,7 +440,7 @@ def status_report(
         counts = _counts(connection, wanted)
         ages = {no: Ages(*row) for no, *row in _rows(connection, _AGES, wanted | bounds)}
         changes = _changes(connection)
-        amounts = {no: Bytes(*row) for no, *row in _rows(connection, _BYTES)}
+        amounts = {no: (Bytes(*row[:2]), Cost(*row[2:])) for no, *row in _rows(connection, _BYTES)}
         last = {no: _last_run(row) for no, *row in _rows(connection, _LAST)}
         complete = {no: (run, at) for no, run, at in _rows(connection, _COMPLETE)}
         vectors = reported_vectors_by_source(connection)
@@ -437,7 +453,7 @@ def status_report(
             counts.get(no, StatusReportCounts()),
             ages.get(no, Ages()),
             changes.get(no, StatusReportChanges()),
-            amounts.get(no, Bytes()),
+            amounts.get(no, (Bytes(), NO_COST))[0],
             last.get(no),
             *complete.get(no, (None, None)),
             source_kind_named(kind).is_listed,
@@ -448,6 +464,7 @@ def status_report(
             name in vanished,
             name in wrong,
             source_visibility(stored[name], (visibilities or {}).get(name)),
+            amounts.get(no, (Bytes(), NO_COST))[1],
         )
         for no, (name, kind) in names.items()
     ]
@@ -473,6 +490,7 @@ def _total(found: Sequence[SourceStatus], ages: Ages) -> SourceStatus:
             *map(sum, zip(StatusReportChanges(), *(one.changes for one in found), strict=True))
         ),
         Bytes(*map(sum, zip(Bytes(), *(one.bytes for one in found), strict=True))),
+        cost=Cost(*map(sum, zip(NO_COST, *(one.cost for one in found), strict=True))),
     )
 
 
@@ -536,7 +554,7 @@ STATUS_KEYS: Final = (
     "errorRate", "changeRate", "changeRuns", "pagesCompared", "pagesModified", "pagesNew",
     "medianAgeSeconds", "age95Seconds", "checkedWithinDay", "checkedWithinWeek",
     "bytesDownloaded", "bytesSaved", "lastRun", "lastCompleteRun", "lastCompleteAt",
-    "vectors", "pushed", "visibility",
+    "vectors", "pushed", "visibility", "requests", "notModified", "seconds",
 )  # fmt: skip
 RUN_KEYS: Final = (
     "run", "state", "complete", "reasons", "startedAt", "finishedAt", "bytesDownloaded",
@@ -564,6 +582,7 @@ def status_report_data(status: SourceStatus) -> dict[str, Any]:
         None if status.vectors is None else status.vectors.as_data(),
         [counts.as_data() for counts in status.pushed],
         status.visibility,
+        *status.cost,
     )
     return dict(zip(STATUS_KEYS, values, strict=True))
 

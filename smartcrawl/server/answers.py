@@ -91,6 +91,22 @@ class FrontierStats(Answer):
     delayed: int = Field(examples=[12_111_111])
 
 
+class DueDay(Answer):
+    """A day, in UTC."""
+
+    date: str = Field(examples=["2024-01-20"])
+    count: int = Field(description="Addresses that become due then", examples=[1_200])
+
+
+class FrontierDue(Answer):
+    """Addresses that wait for a visit, by the days on which it is due."""
+
+    at: Time = Field(description="The time of these figures")
+    due: int = Field(description="Due by now", examples=[234_567])
+    days: list[DueDay] = Field(description="Today, and the 13 days after it")
+    later: int = Field(description="Due after these days", examples=[12_345])
+
+
 class PostedAddress(Answer):
     """The fate of one posted address."""
 

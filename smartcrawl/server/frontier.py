@@ -6,14 +6,16 @@ it may contain a secret: its position names it.
 The statistics (R2-36) count the addresses that a crawl of their source asks: all but those that are
 gone, and those that its last complete run did not reach. They are ready when their visit is due, or
 the open run has reached them, and their host may be asked; the others are delayed. Addresses that
-were posted since the last run of their source are ready as well.
+were posted since the last run of their source are ready as well. The same addresses are counted by
+the days on which their visits are due.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple
 
 from anyio import to_thread
@@ -24,6 +26,7 @@ from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
+from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.hosts import HostReader
@@ -46,8 +49,9 @@ from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.today import reported_sources_today
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.model import PRIORITY
+from smartcrawl.rules.schedule import DAY
 from smartcrawl.rules.visibility import Reader
-from smartcrawl.server.answers import FrontierStats, PostedCounts
+from smartcrawl.server.answers import FrontierDue, FrontierStats, PostedCounts
 from smartcrawl.server.bodies import names_private_job_address
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import ApiError
@@ -430,6 +434,26 @@ SELECT p.priority, count(*) {_POSTED} AND p.priority <> :usual GROUP BY 1
 """
 
 
+DUE_DAYS: Final = 14  #: days that are listed: today, and those that follow
+_DUE_NOW: Final = -1
+#: Days since midnight UTC, DUE_DAYS: any later one. One scan of the narrow table, as above.
+_DUE: Final = f"""
+WITH {_LAST},
+alike AS MATERIALIZED (
+    SELECT reached_run,
+           CASE WHEN {STATE_IS_DUE_SQL} THEN {_DUE_NOW}
+                WHEN next_visit >= :today + :days * {DAY} THEN :days
+                ELSE (next_visit - :today) / {DAY} END AS day, count(*) AS n
+      FROM state WHERE status <> 5 GROUP BY 1, 2)
+SELECT a.day, sum(a.n)
+  FROM alike a JOIN run u ON u.no = a.reached_run JOIN last l ON l.source = u.source
+ WHERE a.reached_run >= l.looked {{readable}}
+ GROUP BY a.day
+UNION ALL
+SELECT {_DUE_NOW}, count(*) {_POSTED}
+"""
+
+
 #: Conditions for callers who may not read every source, by their places in the statements.
 _FEW: Final = {
     "readable": "AND u.source IN (SELECT no FROM source WHERE name IN carray(:readable))",
@@ -464,10 +488,47 @@ def api_frontier(connection: Connection, now: int, readable: Readable = None) ->
     }
 
 
+def api_frontier_due(connection: Connection, now: int, readable: Readable = None) -> dict[str, Any]:
+    """Return the days on which visits are due under the keys of ``FrontierDue``.
+
+    ``readable``: as above. Together they are the addresses that ``api_frontier`` counts.
+    """
+    today = now - now % DAY
+    values: dict[str, Any] = {"now": now, "today": today, "days": DUE_DAYS}
+    conditions = _EVERY_SOURCE if readable is None else _FEW
+    if readable is not None:
+        values["readable"] = Many(readable)
+    counts: Counter[int] = Counter()
+    rows: list[Any] = connection.execute(_DUE.format(**conditions), values).fetchall()
+    for day, count in rows:
+        counts[int(day)] += int(count)
+    dates = [datetime.fromtimestamp(today + day * DAY, UTC).date() for day in range(DUE_DAYS)]
+    return {
+        "at": iso_time(now),
+        "due": counts[_DUE_NOW],
+        "days": [{"date": str(date), "count": counts[day]} for day, date in enumerate(dates)],
+        "later": counts[DUE_DAYS],
+    }
+
+
 def add_stats_routes(context: Context, router: APIRouter) -> None:
-    """Add the route of the statistics."""
-    stores = context.stores
+    """Add the routes of the statistics."""
     answers: KeptAnswers[dict[str, Any]] = KeptAnswers(_SECONDS, _MOST_READERS, context.clock)
+    days: KeptAnswers[dict[str, Any]] = KeptAnswers(_SECONDS, _MOST_READERS, context.clock)
+
+    async def counted(
+        request: Request,
+        kept: KeptAnswers[dict[str, Any]],
+        count: Callable[[Connection, int, Readable], dict[str, Any]],
+    ) -> Response:
+        stores, reader = context.stores, context.reader(request)
+        readable = await stores.read_little(lambda seen: readable_waiting_sources(seen, reader))
+
+        def work() -> dict[str, Any]:
+            now = int(context.clock())
+            return stores.read(lambda connection: count(connection, now, readable))
+
+        return json_response(await kept.get(readable, work))
 
     @router.get(
         "/frontier/stats",
@@ -477,11 +538,14 @@ def add_stats_routes(context: Context, router: APIRouter) -> None:
         dependencies=[Depends(refuse_api_query)],
     )
     async def frontier_stats(request: Request) -> Response:
-        reader = context.reader(request)
-        readable = await stores.read_little(lambda seen: readable_waiting_sources(seen, reader))
+        return await counted(request, answers, api_frontier)
 
-        def work() -> dict[str, Any]:
-            now = int(context.clock())
-            return stores.read(lambda connection: api_frontier(connection, now, readable))
-
-        return json_response(await answers.get(readable, work))
+    @router.get(
+        "/frontier/due",
+        tags=["monitoring"],
+        summary="Addresses by the days on which their visits are due",
+        response_model=FrontierDue,
+        dependencies=[Depends(refuse_api_query)],
+    )
+    async def frontier_due(request: Request) -> Response:
+        return await counted(request, days, api_frontier_due)

@@ -16,12 +16,14 @@ from smartcrawl.reports.status import (
     STATUS_KEYS,
     Ages,
     Bytes,
+    Cost,
     SourceStatus,
     StatusReportChanges,
     StatusReportCounts,
     status_report,
     status_report_data,
 )
+from smartcrawl.reports.status_text import status_report_lines
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.sources.kinds import KINDS
@@ -96,7 +98,7 @@ def test_a_status_has_these_keys_in_this_order(desk: Desk):
         " clones withoutText withheld pinned ordered errorRate changeRate changeRuns pagesCompared"
         " pagesModified pagesNew medianAgeSeconds age95Seconds checkedWithinDay checkedWithinWeek"
         " bytesDownloaded bytesSaved lastRun lastCompleteRun lastCompleteAt"
-        " vectors pushed visibility"
+        " vectors pushed visibility requests notModified seconds"
     )
     run_keys = (
         "run state complete reasons startedAt finishedAt bytesDownloaded bytesSaved embedded owed"
@@ -364,6 +366,22 @@ def test_bytes_are_those_of_all_runs_and_of_the_last(desk: Desk):
     assert found.bytes == Bytes(300, 3000)
     assert found.last_run is not None
     assert found.last_run.bytes == Bytes(200, 2000)
+
+
+def test_the_cost_is_that_of_all_runs(desk: Desk):
+    crawl(desk, a="words")
+    crawl(desk, a=True, now=LATER)
+    desk.rows("UPDATE run SET requests = 100 * no, not_modified = 10 * no, finished_at = 60 * no")
+    desk.rows("UPDATE run SET started_at = 0")
+    desk.open(now=LATER)
+    desk.rows("UPDATE run SET requests = 1 WHERE no = 3")
+
+    one, total = status_report(desk.connection, LATER)
+
+    assert one.cost == total.cost == Cost(301, 30, 180)
+    assert dict(status_report_lines(one))["cost"] == (
+        "301 requests, 30 of them answered 304; runs of 3 min"
+    )
 
 
 @pytest.mark.covers("R0-78", "RD-07")

@@ -364,6 +364,13 @@ class RunCounts(Answer):
     removed: int = Field(examples=[0])
 
 
+class Figure(Answer):
+    """A figure, or several, in words."""
+
+    label: str = Field(examples=["stored"])
+    text: str = Field(examples=["120, of them 1 lost"])
+
+
 class StatusFigures(Answer):
     """Figures; other keys are those of `smartcrawl status --format json`."""
 
@@ -371,6 +378,7 @@ class StatusFigures(Answer):
 
     pages: int = Field(examples=[130])
     held: int = Field(description="Stored pages", examples=[120])
+    figures: list[Figure] = Field(description="All of them, in the words of `smartcrawl status`")
 
 
 class SourceFacts(StatusFigures):

@@ -26,8 +26,10 @@ from smartcrawl.reports.status import (
     status_report_data,
     status_report_verdict,
 )
+from smartcrawl.reports.status_text import status_report_lines
 from smartcrawl.reports.tables import run_table_report
 from smartcrawl.reports.today import vanished_sources
+from smartcrawl.reports.vectors import pushed_report_text, vector_counts_lines
 from smartcrawl.server.context import Context
 from smartcrawl.server.explained.answers import Hosts, Sources
 from smartcrawl.server.explained.removals import chosen_source_names
@@ -76,8 +78,17 @@ def sources_data(
     return {
         "at": iso_time(now),
         "sources": [_source(connection, context, status, now, longest=longest) for status in found],
-        "total": status_report_data(total),
+        "total": _figures(total),
     }
+
+
+def _figures(status: SourceStatus) -> dict[str, Any]:
+    lines = status_report_lines(status)
+    if status.vectors is not None:
+        lines += vector_counts_lines(status.vectors)
+    lines += [("pushed", pushed_report_text(counts)) for counts in status.pushed]
+    figures = [{"label": label, "text": text} for label, text in lines]
+    return status_report_data(status) | {"figures": figures}
 
 
 def _source(
@@ -92,7 +103,7 @@ def _source(
         for row in run_table_report(connection, sources=[name], most=_RUNS, scans=False)
         if row["finishedAt"] is not None
     ]
-    return status_report_data(status) | {
+    return _figures(status) | {
         "verdict": str(verdict),
         "isWell": verdict.well,
         "isRunning": is_open and context.stores.database.is_held(name),

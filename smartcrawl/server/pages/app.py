@@ -14,6 +14,7 @@ from smartcrawl.server.errors import ApiError
 from smartcrawl.server.limits import Limits, RateClass, RequestCounts
 from smartcrawl.server.pages import (
     begin,
+    frontier,
     login,
     records,
     reference,
@@ -31,6 +32,7 @@ MODULES: Final[Sequence[Callable[[Pages], None]]] = (
     search.add_pages,
     begin.add_pages,
     sources.add_pages,
+    frontier.add_pages,
     runs.add_pages,
     removals.add_pages,
     records.add_pages,

@@ -4,14 +4,17 @@ import threading
 
 import pytest
 
+from smartcrawl.rules.schedule import DAY
 from smartcrawl.server import frontier, search
-from smartcrawl.server.answers import FrontierStats, SearchStatus
+from smartcrawl.server.answers import FrontierDue, FrontierStats, SearchStatus
 from smartcrawl.server.frontier import MOST_HOSTS
 from tests.server.api_client import error_of
 from tests.server.data.library import NOW, Library
 
 FRONTIER = "/api/v1/frontier/stats"
 STATUS = "/api/SearchStatus"
+DUE = "/api/v1/frontier/due"
+MIDNIGHT = NOW - NOW % DAY
 
 
 def address(number: int, host: str = "example.com") -> str:
@@ -159,7 +162,7 @@ def test_an_empty_registry_has_zeros(library: Library):
     assert (found["changeRate"], found["errorRate"]) == (None, None)
 
 
-@pytest.mark.parametrize("path", [FRONTIER, STATUS])
+@pytest.mark.parametrize("path", [FRONTIER, STATUS, DUE])
 def test_an_answer_is_computed_anew_after_ten_seconds(library: Library, path: str):
     answers = []
     for seconds in (0, 9, 1):
@@ -170,9 +173,45 @@ def test_an_answer_is_computed_anew_after_ten_seconds(library: Library, path: st
     assert answers[0] == answers[1] != answers[2]
 
 
-@pytest.mark.parametrize("path", [FRONTIER, STATUS])
+@pytest.mark.parametrize("path", [FRONTIER, STATUS, DUE])
 def test_parameters_are_refused(library: Library, path: str):
     answer = library.get(f"{path}?source=one")
 
     assert answer.status_code == 400
     assert error_of(answer)["details"]["field"] == "source"
+
+
+def test_visits_are_counted_by_the_days_on_which_they_are_due(library: Library):
+    times = [None, NOW - 5, NOW, NOW + 1, MIDNIGHT + DAY - 1, MIDNIGHT + DAY,
+             MIDNIGHT + 14 * DAY - 1, MIDNIGHT + 14 * DAY, NOW + 90 * DAY]  # fmt: skip
+    for number, moment in enumerate(times):
+        library.put(address(number), next_visit=moment)
+    library.put(address(20), status=5, next_visit=NOW)
+    library.put(address(21), NOW + 86_401, next_visit=NOW + 10**7)  # by a clock that was wrong
+    library.execute(
+        "INSERT INTO pending_pin (source, id, url, host, at, priority)"
+        " VALUES ('one', ?, 'https://example.com/new', 'example.com', 5, 1)",
+        (bytes(32),),
+    )
+    found = library.read(DUE)
+
+    days = {day["date"]: day["count"] for day in found["days"]}
+    assert (found["at"], found["due"], found["later"]) == ("2025-06-15T15:06:40Z", 5, 2)
+    assert len(days) == 14
+    assert {date: count for date, count in days.items() if count} == {
+        "2025-06-15": 2, "2025-06-16": 1, "2025-06-28": 1
+    }  # fmt: skip
+    total = found["due"] + found["later"] + sum(days.values())
+    assert total == library.read(FRONTIER)["total_urls"] == 11
+    FrontierDue.model_validate(found)
+
+
+def test_what_no_complete_run_reaches_is_not_due(library: Library):
+    library.put(address(1), next_visit=NOW)
+    library.execute(
+        "INSERT INTO run (no, source, number, started_at, complete, finished_at)"
+        " VALUES (2, 1, 2, 1, TRUE, 3)"
+    )
+    library.put(address(2), next_visit=NOW, reached_run=2)
+
+    assert library.read(DUE)["due"] == 1

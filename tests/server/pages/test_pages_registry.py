@@ -470,6 +470,10 @@ def test_the_status_of_a_source_names_the_command_that_helps(site: Site, visitor
     assert notice(page).startswith("fresh; complete; not healthy: 20 lost, 20 withheld")
     commands = [words(code) for code in page.xpath("//li/code")]
     assert any(command.endswith("orphans --source docs") for command in commands)
+    figures = dict(zip(map(words, page.iter("dt")), map(words, page.iter("dd")), strict=True))
+    assert figures["stored"] == "30, of them 20 lost"
+    assert figures["errors"] == "66.7 % of pages, at their last visit"
+    assert {"visited", "changes", "bytes", "cost"} <= figures.keys()
 
 
 def test_hosts_are_listed_with_their_delay(site: Site, visitor: Visitor):
@@ -478,10 +482,37 @@ def test_hosts_are_listed_with_their_delay(site: Site, visitor: Visitor):
     assert row[:2] == ["docs.example.com", "30"]
 
 
+def test_the_frontier_has_what_waits_by_day_host_and_priority(site: Site, visitor: Visitor):
+    page = visitor.page("/frontier")
+
+    days = dict(cells(page, "Addresses by day"))
+    assert len(days) == 16
+    assert sum(map(int, days.values())) == 30
+    assert cells(page, "Addresses that wait, by host") == [["docs.example.com", "30"]]
+    assert cells(page, "Addresses that wait, by priority") == [["5 (usual)", "30"]]
+    assert "30 addresses wait for a visit" in words(page.get_element_by_id("main"))
+
+
+def test_the_frontier_has_further_hosts_on_demand(tmp_path: Path):
+    desk = Desk(tmp_path / "registry.db")
+    desk.open()
+    for number in range(22):
+        desk.index(f"https://h{number:02}.example/")
+    desk.seal()
+    desk.close()
+    visitor = Visitor(application(tmp_path))
+
+    page = visitor.page("/frontier")
+    assert len(cells(page, "Addresses that wait, by host")) == 20
+    assert "Show 2 more hosts" in words(page.get_element_by_id("main"))
+    whole = visitor.page("/frontier?hosts=all")
+    assert len(cells(whole, "Addresses that wait, by host")) == 22
+
+
 def test_pages_without_a_crawl_teach(tmp_path: Path):
     visitor = Visitor(application(tmp_path))
 
-    for path in ("/sources", "/runs", "/status", "/removals", "/hosts", "/records"):
+    for path in ("/sources", "/runs", "/status", "/removals", "/hosts", "/records", "/frontier"):
         assert visitor.page(path).xpath("//h1"), path
     assert "Nothing was crawled yet" in words(visitor.page("/sources"))
 
@@ -493,5 +524,5 @@ def test_a_private_source_is_as_if_it_were_not_there(site: Site, visitor: Visito
 
     assert visitor.page("/runs/2", status=404) is not None
     assert visitor.page(f"/records/{site.desk.number(LOST[0])}", status=404) is not None
-    for path in ("/sources", "/runs", "/status", "/removals", "/hosts"):
+    for path in ("/sources", "/runs", "/status", "/removals", "/hosts", "/frontier"):
         assert "docs" not in words(visitor.page(path).get_element_by_id("main")), path
