@@ -506,3 +506,30 @@ def test_a_login_by_settings_counts_for_every_spider(name: str):
 
     assert HttpAuth.from_crawler(crawler) is not None
     assert not HttpAuth.is_asleep(crawler)
+
+
+class Connection(SimpleNamespace):
+    """A connection of the lane that only notes that it was closed."""
+
+    __hash__ = object.__hash__
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("most", "spare", "closed"), [(3, 2, 0), (3, 3, 1), (3, 5, 3), (1, 1, 1), (1, 0, 0)]
+)
+def test_a_new_connection_takes_the_place_of_the_oldest_idle_ones(
+    resolver: GuardedResolver, most: int, spare: int, closed: int
+):
+    client = LaneClient(Settings({**SETTINGS, "CONCURRENT_REQUESTS": most}), resolver)
+    client._checks = object()  # no loop runs that could check connections
+    busy, *idle = (Connection(is_spare=no > 0, closed=False) for no in range(spare + 1))
+    client._connections = dict.fromkeys([busy, *idle])
+
+    client.began(new := Connection(is_spare=False, closed=False))
+
+    assert [one.closed for one in idle] == [True] * closed + [False] * (spare - closed)
+    assert not busy.closed
+    assert new in client._connections

@@ -790,6 +790,41 @@ def test_no_call_that_reaches_anything_is_allowed_on_any_machine(machine: str):
     assert allowed & set(REACHING[machine]) == set()
 
 
+#: The allowed calls, from the kernel's tables (asm/unistd_64.h, asm-generic/unistd.h).
+ALLOWED = {
+    "x86_64": """
+        read=0 write=1 close=3 fstat=5 lseek=8 mmap=9 mprotect=10 munmap=11 brk=12 rt_sigaction=13
+        rt_sigprocmask=14 rt_sigreturn=15 readv=19 writev=20 sched_yield=24 mremap=25 madvise=28
+        nanosleep=35 getpid=39 exit=60 uname=63 gettimeofday=96 getrusage=98 sysinfo=99 times=100
+        getuid=102 getgid=104 geteuid=107 getegid=108 getppid=110 sigaltstack=131 gettid=186
+        futex=202 sched_getaffinity=204 restart_syscall=219 clock_gettime=228 clock_getres=229
+        clock_nanosleep=230 exit_group=231 newfstatat=262 set_robust_list=273 getrandom=318
+        membarrier=324 rseq=334
+    """,
+    "aarch64": """
+        close=57 lseek=62 read=63 write=64 readv=65 writev=66 newfstatat=79 fstat=80 exit=93
+        exit_group=94 futex=98 set_robust_list=99 nanosleep=101 clock_gettime=113 clock_getres=114
+        clock_nanosleep=115 sched_getaffinity=123 sched_yield=124 restart_syscall=128
+        sigaltstack=132 rt_sigaction=134 rt_sigprocmask=135 rt_sigreturn=139 times=153 uname=160
+        getrusage=165
+        gettimeofday=169 getpid=172 getppid=173 getuid=174 geteuid=175 getgid=176 getegid=177
+        gettid=178 sysinfo=179 brk=214 munmap=215 mremap=216 mmap=222 mprotect=226 madvise=233
+        getrandom=278 membarrier=283 rseq=293
+    """,
+}
+
+
+@pytest.mark.parametrize("machine", ALLOWED)
+def test_a_call_is_allowed_by_the_number_that_it_has_on_that_machine(machine: str):
+    """Another number would refuse it, and allow a call that nothing asked for."""
+    column, _ = confine._MACHINES[machine]
+    pairs = (pair.split("=") for pair in ALLOWED[machine].split())
+
+    assert {name: numbers[column] for name, numbers in confine._CALLS.items()} == {
+        name: int(number) for name, number in pairs
+    }
+
+
 @pytest.mark.parametrize(("answer", "alone"), [(0, True), (-1, False)])
 @on_linux
 def test_a_reader_asks_for_namespaces_of_users_and_of_networks(

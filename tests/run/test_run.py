@@ -498,3 +498,16 @@ def test_the_seconds_of_a_run_are_measured_where_this_process_has_all_of_it(
 
     assert run.seconds == (5 if measured else None)
     assert closed == [True]
+
+
+@pytest.mark.parametrize("redis", [None, "redis://127.0.0.1:1/0"])
+def test_a_listed_source_says_that_redis_is_not_used_only_where_it_is_set(
+    redis: str | None, options: Options, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO", "smartcrawl")
+    source = ad_hoc_site_source(SEED, {})
+
+    opening._open_alone(source, replace(options, redis=redis), Orders(), NOW).close()
+
+    said = "only this process lists it; REDIS_URL is not used" in caplog.text
+    assert said is (redis is not None)

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.model.pages import NAMES_SIGNED, NEEDS_SIGNATURE, Page, PageRecord
+from smartcrawl.model.pages import NAMES_SIGNED, NEEDS_SIGNATURE, Page, PageRecord, PageState
+from smartcrawl.registry.pack import pack_stored_numbers
+from smartcrawl.rules.model import Standing
 from smartcrawl.run.links import Links
 
 SCOPE = 3
@@ -30,3 +32,37 @@ def test_stored_links_are_complete_in_their_scope_unless_one_had_a_signature(
     record = PageRecord(targets=targets, scope=scope, signs=signs)
 
     assert Links.keeps_links(links, Page(1, "http://a.example/", "a", 0, record=record)) is keeps
+
+
+@pytest.mark.parametrize(
+    ("moved", "standing", "hops", "depth"),
+    [
+        (True, Standing.BARE, {2: 1}, 4),
+        (False, Standing.BARE, {}, 5),
+        (True, Standing.HELD, {}, 5),
+    ],
+)
+def test_a_stored_redirect_alone_counts_as_one_and_leads_to_the_same_depth(
+    moved: bool, standing: Standing, hops: dict[int, int], depth: int
+):
+    """By a chosen REDIRECT_MAX_TIMES; what a page links to is reached without a redirect."""
+    offered: list[tuple[list[int], int]] = []
+    links: Any = SimpleNamespace(
+        _frontier=SimpleNamespace(depth=lambda number: 4),
+        _hops={},
+        _is_kept_back=lambda page: False,
+        _offers=SimpleNamespace(offer=lambda found, depth: offered.append(([*found], depth))),
+        _reached=lambda *given: None,
+        _redirects=SimpleNamespace(is_exact=True),
+        _seeds=SimpleNamespace(scope_no=SCOPE),
+        _source=SimpleNamespace(kind_of=lambda url: SimpleNamespace(follows_links=True)),
+        hops_to=lambda number: 0,
+        is_too_deep=lambda depth: False,
+    )
+    record = PageRecord(targets=pack_stored_numbers([2]), scope=SCOPE, moved=moved)
+    page = Page(1, "http://a.example/", "a", 0, record=record, state=PageState(standing=standing))
+
+    Links.replay(links, page)
+
+    assert links._hops == hops
+    assert offered == [([2], depth)]
