@@ -105,7 +105,7 @@ class PageCounts(NamedTuple):
 class ProposedPage(NamedTuple):
     """A page that an index proposes."""
 
-    key: Any  #: of equal pages, the one with the lower key comes first
+    key: Any  #: of equal pages of one source, the one with the lower key comes first
     url: str
     title: str
     parts: Sequence[RankedPart]
@@ -113,6 +113,7 @@ class ProposedPage(NamedTuple):
     language: str = ""  #: ISO 639-1, by which its words were analyzed
     counts: PageCounts | None = None  #: out of an index; None: they are taken of its texts
     named: float = 0.0  #: what it gains by names, where its parts do not say it
+    source: str = ""  #: where its key does not begin with it
 
 
 class Ranked(NamedTuple):
@@ -252,7 +253,12 @@ def rate_far_parts(
 
 
 def _sorted_best(some: Iterable[Ranked]) -> list[Ranked]:
-    return sorted(some, key=lambda one: (-one.score, len(one.page.url), one.page.url, one.page.key))
+    return sorted(some, key=_best_first)
+
+
+def _best_first(one: Ranked) -> tuple[float, int, str, str, Any]:
+    page = one.page
+    return -one.score, len(page.url), page.url, page.source, page.key
 
 
 def few_search_terms(many: int) -> float:

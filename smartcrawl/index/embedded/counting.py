@@ -40,7 +40,11 @@ class ChunkFacts(NamedTuple):
 
 
 class ChunksAsked(NamedTuple):
-    """The request for the chunks that an index proposes."""
+    """The request for the chunks that an index proposes.
+
+    Chunks of equal rank are in the order of their hashes, then of those of their contents, of the
+    names of their sources and of their places: of what is in the pages, whichever came first.
+    """
 
     words: Sequence[Sequence[Keys]]  #: the keys of each word, of which they have any
     weights: Sequence[float]  #: of the words

@@ -137,7 +137,7 @@ class IndexLanguage(Protocol):
     def total(self, connection: Connection, value: str, within: str, values: Any) -> int:
         """Return the number of all chunks, given what matches some; 0: none does."""
 
-    def best_chunks(self, connection: Connection, asked: ChunksAsked) -> list[int]:
+    def best_chunks(self, connection: Connection, asked: ChunksAsked) -> list[ChunkFacts]:
         """Return the chunks that are asked for, the best first."""
 
     def places(
@@ -306,10 +306,12 @@ _OF_NEAR = """
 _PAGES: Final = {
     "sqlite": "SELECT k.content, min(n.distance), k.no"
     + _OF_NEAR
-    + "GROUP BY k.content ORDER BY 2, k.content LIMIT :pool",
-    "postgres": "SELECT * FROM (SELECT DISTINCT ON (k.content) k.content, n.distance, k.no"
+    + "GROUP BY k.content ORDER BY 2, c.content_hash, c.source LIMIT :pool",
+    "postgres": "SELECT content, distance, no FROM (SELECT DISTINCT ON (k.content)"
+    + " k.content, n.distance, k.no, c.content_hash, c.source"
     + _OF_NEAR
-    + "ORDER BY k.content, n.distance, k.no) AS best ORDER BY 2, 1 LIMIT :pool",
+    + "ORDER BY k.content, n.distance, k.position) AS best"
+    + " ORDER BY distance, content_hash, source LIMIT :pool",
 }
 _CHUNKS = """
 SELECT content, no, headings, text, position, pictures FROM (
@@ -465,7 +467,6 @@ SELECT content, no, headings, text, position, pictures FROM chunk
 _SOME = """
 SELECT no, headings, text, position, pictures, places FROM chunk WHERE no IN carray(:chunks)
 """
-_FACTS = "SELECT no, content, position, headings FROM chunk WHERE no IN carray(?)"
 _Parts = dict[int, list[RankedPart]]
 
 
@@ -572,7 +573,7 @@ class IndexTables:
 
         def best(most: int) -> Window:
             asked = ChunksAsked(words, weights, conditions, given, most)
-            chunks = self._facts(self._language.best_chunks(self._connection, asked))
+            chunks = self._language.best_chunks(self._connection, asked)
             return window_of_chunks(chunks, more=len(chunks) >= most, are_all=most == WIDE)
 
         is_wide = pool > POOL or least > PAGES
@@ -582,12 +583,6 @@ class IndexTables:
         found = dict(list(window.chunks.items())[:MOST_PROPOSED])
         more = window.more or len(found) < len(window.chunks)
         return Proposed(found, counts, total, window.first, more)
-
-    def _facts(self, chunks: Sequence[int]) -> list[ChunkFacts]:
-        """Return the facts of chunks, in their order, without those that are gone."""
-        rows: Any = self._connection.execute(_FACTS, (Many(sorted(chunks)),))
-        found = {row[0]: ChunkFacts(*row) for row in rows.fetchall()} if chunks else {}
-        return [found[no] for no in chunks if no in found]
 
     def _phrases(self, terms: Sequence[Term]) -> AskedPhrases:
         former = [former_keys(term.text) for term in terms] if self._former else ()
@@ -717,7 +712,9 @@ class IndexTables:
                     parts = counted
                 else:
                     matched, counts = terms_of_counts(counts), None
-            pages[content] = ProposedPage(content, url, title, parts, matched, language, counts)
+            pages[content] = ProposedPage(
+                content, url, title, parts, matched, language, counts, source=rows[0][1]
+            )
         return pages
 
     def _records_of(self, query: Query, contents: Many) -> dict[int, _Rows]:

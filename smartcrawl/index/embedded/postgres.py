@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from smartcrawl.index.analysis.names import name_words
 from smartcrawl.index.analysis.stems import ANY_END, Keys, index_keys
-from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
+from smartcrawl.index.embedded.counting import ChunkFacts, ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, fts5_value_letters, read_text_rows
 from smartcrawl.index.embedded.sqlite import (
     IndexBuffer,
@@ -103,10 +103,15 @@ def words_vector(
     return " ".join(f"'{key}':{','.join(found)}" for key, found in places.items())
 
 
-#: Chunks by the rank of each word times its weight, for their lengths.
+#: Chunks by the rank of each word times its weight, for their lengths. Equal hashes are compared
+#: further among the chunks that are returned, and those that are equal to the last of them.
 _BEST: Final = """
-SELECT k.no FROM chunk k {joined} WHERE k.words @@ :any::tsquery {conditions}
- ORDER BY {ranks} DESC, k.no LIMIT :most
+SELECT b.no, b.content, b.position, b.headings FROM (
+    SELECT k.no, k.content, k.position, k.headings, k.hash, {ranks} AS rank
+      FROM chunk k {joined} WHERE k.words @@ :any::tsquery {conditions}
+     ORDER BY rank DESC, k.hash FETCH FIRST (:most) ROWS WITH TIES
+  ) b JOIN content c ON c.no = b.content JOIN source o ON o.no = c.source
+ ORDER BY b.rank DESC, b.hash, c.content_hash, o.name, b.position LIMIT :most
 """
 _RANK: Final = "{weight:.4f} * ts_rank(k.words, :{name}::tsquery, 1)"
 _OF_PAGES: Final = "JOIN chunk p ON p.no = k.no JOIN content c ON c.no = k.content"
@@ -150,7 +155,7 @@ class TsVector:
         """Return about the number of all chunks."""
         return int(connection.execute(_TOTAL.format(within=within), values).get)
 
-    def best_chunks(self, connection: Connection, asked: ChunksAsked) -> list[int]:
+    def best_chunks(self, connection: Connection, asked: ChunksAsked) -> list[ChunkFacts]:
         """Return the chunks that have any of some words, the best first.
 
         ``ts_rank`` does not know how rare a word is, so that each one has its weight.
@@ -168,8 +173,7 @@ class TsVector:
         )
         any_ = " | ".join(named.values())
         values = {**named, **asked.values, "any": any_, "most": asked.most}
-        found = connection.execute(statement, values)
-        return [no for (no,) in found.fetchall()]
+        return [ChunkFacts(*row) for row in connection.execute(statement, values).fetchall()]
 
     def places(
         self, connection: Connection, phrases: Sequence[Keys], chunks: Sequence[int], matching: int

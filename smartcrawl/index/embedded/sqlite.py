@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.analysis.names import name_words
 from smartcrawl.index.analysis.stems import ANY_END, Keys, chunk_words
-from smartcrawl.index.embedded.counting import ChunkPlaces, ChunksAsked
+from smartcrawl.index.embedded.counting import ChunkFacts, ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, read_text_rows
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.chunks import chunk_places_as_text, chunk_places_of_text
@@ -197,6 +197,19 @@ _BEST: Final = """
 SELECT w.rowid AS no, bm25({table}, {weights}) AS score FROM {table} w {joined}
  WHERE {table} MATCH :any {conditions}
 """
+_SPARE: Final = 40  #: chunks that are read beyond those that are asked for, to compare equal ranks
+_FACTS: Final = "SELECT no, content, position, headings, hash FROM chunk WHERE no IN carray(?)"
+_ORIGINS: Final = """
+SELECT c.no, c.content_hash, o.name FROM content c JOIN source o ON o.no = c.source
+ WHERE c.no IN carray(?)
+"""
+#: The first of those chunks that have one rank.
+_EQUAL: Final = """
+SELECT e.no, e.score FROM (SELECT no, score FROM ({best}) WHERE score = :rank LIMIT -1) e
+ CROSS JOIN chunk k ON k.no = e.no CROSS JOIN content c ON c.no = k.content
+ CROSS JOIN source o ON o.no = c.source
+ ORDER BY k.hash, c.content_hash, o.name, k.position LIMIT :most
+"""
 _OF_PAGES: Final = "CROSS JOIN chunk p ON p.no = w.rowid CROSS JOIN content c ON c.no = p.content"
 _ALL: Final = "SELECT count(*) FROM chunk k WHERE 1 = 1"
 _TOTAL: Final = f"SELECT {_ROWS}(chunk_words) FROM chunk_words WHERE chunk_words MATCH ? LIMIT 1"
@@ -245,19 +258,30 @@ class Fts5:
         _counting(connection)
         return int(connection.execute(_TOTAL, (value,)).get or 0)
 
-    def best_chunks(self, connection: Connection, asked: ChunksAsked) -> list[int]:
-        """Return the chunks that have any of some words, the best first by FTS5's own bm25."""
+    def best_chunks(self, connection: Connection, asked: ChunksAsked) -> list[ChunkFacts]:
+        """Return the chunks that have any of some words, the best first by FTS5's own bm25.
+
+        FTS5 knows no hashes: those of the best chunks are read, and of all that have the rank of
+        the last one only if these are more than a few.
+        """
         any_ = self.value([keys for one in asked.words for keys in one])
-        named = {"any": any_, "most": asked.most, **asked.values}
+        named = {"any": any_, "most": asked.most + _SPARE, **asked.values}
         joined, more = (_OF_PAGES, f"AND {asked.conditions}") if asked.conditions else ("", "")
-        parts = []
-        for table, limit in self._tables():
-            limited = f"{more} {limit}"
-            parts.append(
-                _BEST.format(table=table, weights=_WEIGHTS, joined=joined, conditions=limited)
-            )
-        statement = f"{' UNION ALL '.join(parts)} ORDER BY score, no LIMIT :most"
-        return [no for no, _ in connection.execute(statement, named).fetchall()]
+        best = " UNION ALL ".join(
+            _BEST.format(table=table, weights=_WEIGHTS, joined=joined, conditions=f"{more} {limit}")
+            for table, limit in self._tables()
+        )
+        statement = f"{best} ORDER BY score, no LIMIT :most"
+        ranked: list[tuple[int, float]] = connection.execute(statement, named).fetchall()
+        if len(ranked) > asked.most:
+            last = ranked[asked.most - 1][1]
+            if ranked[-1][1] == last and len(ranked) == asked.most + _SPARE:
+                named |= {"rank": last}
+                equal = connection.execute(_EQUAL.format(best=best), named).fetchall()
+                ranked = [one for one in ranked if one[1] < last] + equal
+            else:
+                ranked = [one for one in ranked if one[1] <= last]
+        return _in_order_of_hashes(connection, dict(ranked))[: asked.most]
 
     def places(
         self, connection: Connection, phrases: Sequence[Keys], chunks: Sequence[int], matching: int
@@ -296,6 +320,27 @@ class Fts5:
         statement = TEXTS.format(match=self.match("words"), within=within, most=most)
         value = self.value([(key,) for key in keys])
         return read_text_rows(connection.execute(statement, {"words": value, **values}).fetchall())
+
+
+def _in_order_of_hashes(connection: Connection, ranks: Mapping[int, float]) -> list[ChunkFacts]:
+    """Return the facts of chunks by their ranks, without those that are gone.
+
+    Contents are compared only where equal hashes have equal ranks.
+    """
+    rows: Any = connection.execute(_FACTS, (Many(sorted(ranks)),)).fetchall() if ranks else ()
+    found = [((ranks[row[0]], row[4] or b""), ChunkFacts(*row[:4])) for row in rows]
+    often = Counter(rank for rank, _ in found)
+    equal = sorted({facts.content for rank, facts in found if often[rank] > 1})
+    origins: dict[int, tuple[bytes, str]] = {}
+    if equal:
+        origins = {no: (hash_, name) for no, hash_, name in connection.execute(
+            _ORIGINS, (Many(equal),)
+        ).fetchall()}  # fmt: skip
+    found.sort(key=lambda one: (one[0], origins.get(one[1].content, _NO_ORIGIN), one[1].position))
+    return [facts for _, facts in found]
+
+
+_NO_ORIGIN: Final = (b"", "")
 
 
 def _counting(connection: Any) -> list[tuple[int, ChunkPlaces]]:
