@@ -26,6 +26,7 @@ from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.names import sources_of_name
 from smartcrawl.registry.visibility import stored_visibilities
 from smartcrawl.server.keys import (
+    MOST_KEY_DAYS,
     SCOPES,
     Key,
     Scope,
@@ -116,7 +117,6 @@ def _environment(settings: Any, options: Options) -> dict[str, str]:
 
 
 _DAY = 86_400  #: seconds
-_MOST_DAYS = 36_500  #: that a key counts; the end of the calendar is no time of a key
 _COLUMNS = (
     tables.printed_word_column("id"),
     tables.printed_name_column("name"),
@@ -185,8 +185,8 @@ class Command(BaseCommand):
                 "--scope search needs --sources NAMES: each visitor of a page can read its key, "
                 "so the key names what may be found with it"
             )
-        if opts.expires_days is not None and opts.expires_days > _MOST_DAYS:
-            raise UsageError(f"--expires-days takes at most {_MOST_DAYS:,} days")
+        if opts.expires_days is not None and opts.expires_days > MOST_KEY_DAYS:
+            raise UsageError(f"--expires-days takes at most {MOST_KEY_DAYS:,} days")
         try:
             options = Options.of(self.settings)
             narrow_private_data(options.data_dir)

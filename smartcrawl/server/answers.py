@@ -305,3 +305,38 @@ class QueuedItems(Answer):
     """The items that will be visited again."""
 
     queued: int = Field(examples=[2_044])
+
+
+EXAMPLE_KEY: Final = "0b5d9a6c1e2f"
+
+
+class KeyHead(Answer):
+    """A key without its text, of which the registry has a hash alone."""
+
+    key_id: str = Field(examples=[EXAMPLE_KEY])
+    name: str = Field(examples=["grafana"])
+    scope: Literal["search", "read", "operate", "admin"]
+    sources: list[str] | None = Field(
+        description="Those that it reads; null: the public ones, with the scope admin all",
+        examples=[["docs"]],
+    )
+    created_at: Time = Field(examples=["2024-01-20T10:00:00Z"])
+    expires_at: Time | None = Field(description="Null: it does not")
+    revoked_at: Time | None = Field(description="Null: it was not")
+    counts: bool = Field(description="Whether it is neither revoked nor expired")
+
+
+class NewKey(KeyHead):
+    """A key that was made."""
+
+    key: str | None = Field(
+        description="Its text, which cannot be had again; null where the same Idempotency-Key made"
+        " it before",
+        examples=["sc_0b5d9a6c1e2f_…"],
+    )
+
+
+class Keys(Answer):
+    """All keys, oldest first, those that count no more, too."""
+
+    keys: list[KeyHead]

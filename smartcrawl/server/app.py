@@ -28,7 +28,7 @@ from smartcrawl import __version__
 from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.server import documents, metrics, search
+from smartcrawl.server import documents, key_routes, metrics, search
 from smartcrawl.server import frontier as frontier_routes
 from smartcrawl.server import items as item_routes
 from smartcrawl.server import library as library_cleanup
@@ -215,6 +215,7 @@ VERSIONS: Final[Sequence[Version]] = (
             frontier_routes.add_routes,
             frontier_routes.add_stats_routes,
             robots_routes.add_routes,
+            key_routes.add_routes,
         ),
     ),
     Version("/v2/crawler", (library_routes.add_routes, library_cleanup.add_cleanup_routes)),

@@ -20,6 +20,7 @@ from smartcrawl.rules.visibility import EVERYTHING, Reader, Visibility
 from smartcrawl.server.stores import Stores
 
 KEPT: Final = 86_400  #: seconds for which a key is kept (R2-17)
+MOST_KEY_DAYS: Final = 36_500  #: that a key counts; the end of the calendar is no time of a key
 
 
 class KeyTime:
@@ -62,6 +63,9 @@ _FIND = "SELECT id, name, scope, created, expires, revoked, sources, hash FROM a
 _LIST = (
     "SELECT id, name, scope, created, expires, revoked, sources FROM api_key ORDER BY created, id"
 )
+_FIND_LISTED = """
+SELECT id, name, scope, created, expires, revoked, sources FROM api_key WHERE id = ?
+"""
 _REVOKE = "UPDATE api_key SET revoked = ? WHERE id = ? AND revoked IS NULL"
 _COUNTS = """
 SELECT count(*) FROM api_key WHERE revoked IS NULL AND (expires IS NULL OR expires > ?)
@@ -118,6 +122,24 @@ def make_api_key(
 def list_api_keys(connection: Connection) -> list[Key]:
     """Return every key, oldest first, revoked ones too."""
     return [api_key_of_row(row) for row in connection.execute(_LIST)]
+
+
+def find_listed_key(connection: Connection, key_id: str) -> Key | None:
+    """Return the key with an id, whether it counts or not; None: there never was one."""
+    row = connection.execute(_FIND_LISTED, (key_id,)).fetchone()
+    return None if row is None else api_key_of_row(row)
+
+
+def reason_against_key_sources(scope: Scope, sources: Sequence[str]) -> str | None:
+    """Return why a key of a scope may not have these sources, or None."""
+    if scope is Scope.ADMIN and sources:
+        return "sources are not for the scope admin, which reads every source"
+    if scope is Scope.SEARCH and not sources:
+        return (
+            "the scope search needs sources: each visitor of a page can read its key, so the key"
+            " names what may be found with it"
+        )
+    return None
 
 
 def revoke_api_key(connection: Connection, key_id: str, now: int) -> bool:

@@ -37,8 +37,8 @@ _READING: Final = ("/mcp/",)
 _ACTING: Final = ("/v2/crawler/",)
 #: The only path for keys of search boxes, which each visitor of their pages can read.
 SEARCH_PATH: Final = "/api/Search"
-#: Paths that change every page at once.
-_ADMIN: Final = ("/api/RebuildIndex/",)
+#: Paths that change every page at once, or give rights.
+_ADMIN: Final = ("/api/RebuildIndex/", "/api/v1/keys/")
 #: Paths that remove or restore pages at once.
 _OF_REMOVALS: Final = re.compile(
     r"/api/v1/(?:removals|runs/[^/]*/(?:approve|undo)|records/[^/]*/forget)/?"

@@ -43,6 +43,7 @@ def place_of(operation: Operation, stock: Stocked, **given: str) -> str:
     there = {
         "job_id": stock.job, "url_hash": stock.hashes[0], "domain": "example.com",
         "record_id": "1", "run": "1", "order_id": "ro_0123456789abcdef",
+        "key_id": "0123456789ab",
     } | given  # fmt: skip
     return re.sub(r"\{(\w+)\}", lambda found: there[found[1]], operation.path)
 

@@ -15,6 +15,7 @@ from smartcrawl.server.limits import Limits, RateClass, RequestCounts
 from smartcrawl.server.pages import (
     begin,
     frontier,
+    keys,
     login,
     records,
     reference,
@@ -37,6 +38,7 @@ MODULES: Final[Sequence[Callable[[Pages], None]]] = (
     removals.add_pages,
     records.add_pages,
     reference.add_pages,
+    keys.add_pages,
     login.add_pages,
 )
 #: First parts of paths that are never a page: no cookie and no form counts there.

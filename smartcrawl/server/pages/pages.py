@@ -94,6 +94,7 @@ class Pages:
     describe: Callable[[], dict[str, Any]]  #: returns the OpenAPI description
     routes: list[PageRoute] = field(default_factory=list)
     navigation: list[tuple[str, str]] = field(default_factory=list)  #: paths and names
+    for_administrators: set[str] = field(default_factory=set)  #: paths that others are not offered
     environment: Environment = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,16 +117,25 @@ class Pages:
         }
 
     def add(
-        self, path: str, endpoint: Endpoint, *, method: str = "GET", navigated: str = ""
+        self,
+        path: str,
+        endpoint: Endpoint,
+        *,
+        method: str = "GET",
+        navigated: str = "",
+        for_administrators: bool = False,
     ) -> None:
         """Add a page, or with POST the target of a form.
 
-        ``navigated``: its name in the navigation; "": it is not there. An endpoint that is no
-        coroutine is called in a thread, and may wait for the registry.
+        ``navigated``: its name in the navigation; "": it is not there. ``for_administrators``: it
+        is there for keys of scope admin alone. An endpoint that is no coroutine is called in a
+        thread, and may wait for the registry.
         """
         self.routes.append(PageRoute(path, endpoint, methods=[method]))
         if navigated:
             self.navigation.append((path, navigated))
+        if for_administrators:
+            self.for_administrators.add(path)
 
     def show(
         self, request: Request, template: str, *, status: int = 200, **values: Any
@@ -140,7 +150,7 @@ class Pages:
             "layout": "fragment.html" if is_page_fragment(request) else "base.html",
             "here": _here(request),
             "path": request.url.path,
-            "navigation": self.navigation,
+            "navigation": self._offered(None if session is None else session.key),
             "key": None if session is None else session.key,
             "keys_required": self.context.server.keys_required,
             "login_offered": request.scope.get(LOGIN_OFFERED, False),
@@ -151,6 +161,13 @@ class Pages:
             "now": self.context.clock(),
         }
         return self.environment.get_template(template).render(given | values)
+
+    def _offered(self, key: Key | None) -> list[tuple[str, str]]:
+        """Return the navigation of a visitor."""
+        if key is not None and key.scope is Scope.ADMIN:
+            return self.navigation
+        hidden = self.for_administrators
+        return [(path, name) for path, name in self.navigation if path not in hidden]
 
     def allows(self, request: Request, needed: Scope) -> bool:
         """Whether the visitor has a scope; who needs no key has all of them."""
