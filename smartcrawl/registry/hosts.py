@@ -9,6 +9,7 @@ from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import display_url
 from smartcrawl.registry.connection import Connection, Many, transaction
+from smartcrawl.registry.visibility import Readable
 from smartcrawl.rules.trust import Trust
 from smartcrawl.sources.kinds import KINDS
 
@@ -118,6 +119,16 @@ SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated,
   FROM trust t JOIN host h ON h.no = t.host
  WHERE t.distrusted_at IS NOT NULL OR t.rotating > 0 OR t.ignored > 0
 """
+#: The last visits of the pages of some sources at hosts at which other sources have pages, too.
+_SHARED = """
+SELECT h.name, count(*) FILTER (WHERE s.status IN (1, 2)), count(*) FILTER (WHERE s.status = 3)
+  FROM record r JOIN state s USING (no)
+  JOIN source o ON o.no = r.source JOIN host h ON h.no = r.host
+ WHERE o.name IN carray(:sources)
+   AND r.host IN (SELECT other.host FROM record other JOIN source p ON p.no = other.source
+                   WHERE NOT p.name IN carray(:sources))
+ GROUP BY h.name
+"""
 _ROBOTS_BODY = "SELECT body FROM robots WHERE origin IN (?, ?) AND status < 400"
 _BLOCK = """
 INSERT INTO host (name, display, is_blocked, block_reason) VALUES (?, ?, TRUE, ?)
@@ -138,8 +149,12 @@ def host_rows(
     sources: Sequence[str] = (),
     is_running: Callable[[str], bool] = lambda source: False,
     is_robots_txt: Callable[[bytes], bool] = lambda body: True,
+    readable: Readable = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield every host, ordered by name; with ``sources`` only hosts with pages of those.
+
+    ``readable``: the sources that the caller may read, None: all. At hosts at which others have
+    pages, the visits are the last ones of the pages of these sources.
 
     The places of files are none: no server is asked for them.
 
@@ -151,9 +166,12 @@ def host_rows(
     row: Any
     served = Many([kind.name for kind in KINDS.values() if kind.is_polite])
     wanted = {"sources": Many(sources), "every": not sources, "served": served}
+    shared = _shared_visits(connection, readable)
     for row in connection.execute(_HOSTS, wanted):
         name, pages, crawled, failed, crawl_delay = row[:5]
-        now = row[5:10] if row[10] is not None and is_running(row[10]) else (None,) * 5
+        crawled, failed = shared.get(name, (crawled, failed))
+        is_seen = row[10] is not None and (readable is None or row[10] in readable)
+        now = row[5:10] if is_seen and is_running(row[10]) else (None,) * 5
         retry_after, asked_at, fetched_at, status, failed_at, error, blocked, reason = row[11:19]
         trust = Trust(*(count or 0 for count in row[19:]))
         unknown = failed_at is not None and failed_at > (fetched_at or 0)
@@ -185,6 +203,14 @@ def host_rows(
             trust.distrust_reasons(),
         )
         yield dict(zip(HOST_KEYS, values, strict=True))
+
+
+def _shared_visits(connection: Connection, readable: Readable) -> dict[str, tuple[int, int]]:
+    """Return the visits at hosts at which other sources have pages, too: answers, and failures."""
+    if readable is None:
+        return {}
+    rows: Any = connection.execute(_SHARED, {"sources": Many(readable)}).fetchall()
+    return {name: (crawled, failed) for name, crawled, failed in rows}
 
 
 def distrusted_host_rows(connection: Connection) -> dict[str, Trust]:

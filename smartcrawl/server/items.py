@@ -270,23 +270,24 @@ class ItemOrders:
         for name in [name for name in self._known if not self._may_read(name)]:
             del self._known[name]
 
-    def add(self, url: str, *, force: bool) -> dict[str, Any]:
+    def add(self, url: str, *, force: bool, source: str | None = None) -> dict[str, Any]:
         """Register an address in the sources that have it or whose scope holds it (E-13).
 
-        An address of no source joins that of single pages.
+        An address of no source joins that of single pages. ``source``: the only one to join.
 
         Raises:
-            JobError: no crawl may connect to it, or nothing can read it.
+            JobError: no crawl may connect to it, nothing can read it, or ``source`` does not hold
+                it.
         """
         identity = normalize_url(url, self._options.trackers)
         if not identity.startswith(("http://", "https://")):
-            return self._add_file(identity, force=force)
+            return self._add_file(identity, force=force, only=source)
         guard = ConnectionGuard(self._options.allow_networks, self._options.allow_ports)
         if names_private_job_address(url, guard):
             reason = "url is an address that ALLOW_NETWORKS does not allow"
             raise JobError(INVALID_URL, field="url", reason=reason)
         key = url_digest(identity)
-        found, status, generation = self._crawlable(key, key), Status.PENDING, 0
+        found, status, generation = self._crawlable(key, key, source), Status.PENDING, 0
         sources = [item.source for item in found]
         for item in found:
             after = register_address_row(
@@ -294,7 +295,7 @@ class ItemOrders:
             )
             status, generation = after.status, max(generation, after.generation)
         if not found:
-            sources = self._sources_for(url, key)
+            sources = _only(source, self._sources_for(url, key))
             generation = max(
                 order_address_row(self._connection, name, url, key, self._now, force=force)
                 for name in sources
@@ -306,14 +307,14 @@ class ItemOrders:
             "reindexGeneration": generation,
         }
 
-    def _add_file(self, identity: str, *, force: bool) -> dict[str, Any]:
+    def _add_file(self, identity: str, *, force: bool, only: str | None) -> dict[str, Any]:
         """Have the sources of a file listed, which finds it if it is there (E-13).
 
         Raises:
             JobError: no source has it.
         """
         key = url_digest(identity)
-        found, status, generation = self._crawlable(key, key), Status.PENDING, 0
+        found, status, generation = self._crawlable(key, key, only), Status.PENDING, 0
         if found and force:
             store_order_rows(self._connection, [item.no for item in found], self._now)
             found = [read_item_row(self._connection, item.no) for item in found]
@@ -324,7 +325,7 @@ class ItemOrders:
             holders = reported_address_holders(
                 self._connection, self._known, list(self._names()), identity
             )
-            sources = holders.holders
+            sources = _only(only, holders.holders)
         if not sources:
             reason = "url is a file of no source: declare the folder or store that has it"
             raise JobError(INVALID_URL, field="url", reason=reason)
@@ -398,8 +399,8 @@ class ItemOrders:
         found = item_rows_between(self._connection, first, last)
         return [item for item in found if self._may_read(item.source)]
 
-    def _crawlable(self, first: bytes, last: bytes) -> list[ItemRow]:
-        names = self._names()
+    def _crawlable(self, first: bytes, last: bytes, only: str | None = None) -> list[ItemRow]:
+        names = [name for name in self._names() if only in (None, name)]
         return [item for item in self._readable(first, last) if item.source in names]
 
     def _sources_for(self, url: str, key: bytes) -> list[str]:
@@ -431,6 +432,21 @@ class ItemOrders:
     def _follow(self, sources: Iterable[str]) -> None:
         for source in sorted(set(sources)):
             post_due_run(self._connection, source, self._now)
+
+
+def _only(source: str | None, sources: list[str]) -> list[str]:
+    """Return the source that was asked for; None: all.
+
+    Raises:
+        JobError: it is none of them.
+    """
+    if source is None:
+        return sources
+    if source not in sources:
+        reason = "source neither has url nor holds it in its scope: widen it, or leave source out"
+        message = "The source does not hold the address"
+        raise JobError(INVALID_URL, field="source", reason=reason, message=message)
+    return [source]
 
 
 def _is_ours(documents: Source | None) -> bool:
@@ -474,6 +490,12 @@ class AddOrder(BaseModel):
         max_length=4 * MAX_URL_LENGTH, examples=[_URL]
     )
     force: bool = Field(default=False, description="Whether to index it anew if it is known")
+    source: str | None = Field(
+        default=None,
+        max_length=255,
+        description="The only source to join; by default all that have it, or hold it in scope",
+        examples=["docs"],
+    )
 
 
 class RebuildOrder(BaseModel):
@@ -547,7 +569,9 @@ def add_routes(context: Context, router: APIRouter) -> None:
         openapi_extra={"parameters": [KEY_PARAMETER]},
     )
     async def add_url_document(request: Request, order: AddOrder) -> Response:
-        return await orders.answer(request, lambda items: items.add(order.url, force=order.force))
+        return await orders.answer(
+            request, lambda items: items.add(order.url, force=order.force, source=order.source)
+        )
 
     @router.post(
         "/ReindexItem",

@@ -33,6 +33,7 @@ NOW = 1_750_000_000
 HOST = "zanzibar.example"
 PAGE = f"https://{HOST}/quillwort/page"
 PUBLIC = "https://docs.example/guide"
+SHARED = "https://docs.example/quillwort"  #: of the private source, at the host of the public one
 SOURCE = "zanzibar"
 #: What no answer may have, in any spelling.
 PLANTED = re.compile("zanzibar|quillwort", re.IGNORECASE)
@@ -85,7 +86,11 @@ BODIES: dict[str, list[dict[str, Any]]] = {
     ],
     "POST /api/v1/jobs/{job_id}/control": [{"action": "cancel"}, {"action": "start"}],
     "POST /api/v1/frontier/urls": [{"urls": [{"url": PAGE}, {"url": f"https://{HOST}/new"}]}],
-    "POST /api/AddUrlDocument": [{"url": PAGE}, {"url": PAGE, "force": True}],
+    "POST /api/AddUrlDocument": [
+        {"url": PAGE},
+        {"url": PAGE, "force": True},
+        {"url": PAGE, "source": SOURCE},
+    ],
     "POST /api/ReindexItem": [{"id": ID, "force": True}, {"source": PAGE, "force": True}],
     "POST /api/RebuildIndex": [{"force": False}],
     "POST /api/v1/runs/{run}/approve": [{"max": 1}],
@@ -134,9 +139,12 @@ def fill(desk: Desk, folder: Path, *, private: bool) -> dict[str, str]:
         desk.source = SOURCE
         desk.open(now=NOW)
         desk.index(PAGE, "a lantern and a quillwort", title="Quillwort of Zanzibar")
+        desk.index(SHARED, "a quillwort at a host that all know", title="Quillwort elsewhere")
         desk.seal(now=NOW)
         plant(desk, folder)
     desk.connection.execute("UPDATE record SET first_seen = ?", (NOW,)).fetchall()
+    visits = "(SELECT count(*) FROM record WHERE record.host = host.no)"
+    desk.connection.execute(f"UPDATE host SET pages_crawled = {visits}").fetchall()
     with transaction(desk.connection):
         return {scope.name: make_api_key(desk.connection, "walk", scope, NOW)[0] for scope in Scope}
 

@@ -18,7 +18,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import host_rows
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
-from smartcrawl.registry.visibility import readable_source_names
+from smartcrawl.registry.visibility import readable_source_names, readable_sources
 from smartcrawl.reports.status import (
     SourceStatus,
     reported_concerns,
@@ -30,6 +30,7 @@ from smartcrawl.reports.status_text import status_report_lines
 from smartcrawl.reports.tables import run_table_report
 from smartcrawl.reports.today import vanished_sources
 from smartcrawl.reports.vectors import pushed_report_text, vector_counts_lines
+from smartcrawl.rules.visibility import Reader
 from smartcrawl.server.context import Context
 from smartcrawl.server.explained.answers import Hosts, Sources
 from smartcrawl.server.explained.removals import chosen_source_names
@@ -128,19 +129,28 @@ def _undeclared(connection: Connection, options: Options) -> tuple[Sequence[str]
 
 
 def hosts_data(
-    connection: Connection, context: Context, names: Sequence[str], *, limit: int, offset: int
+    connection: Connection, context: Context, reader: Reader, query: HostsQuery
 ) -> dict[str, Any]:
-    """Return the hosts of some sources under the keys of ``Hosts``, by name."""
+    """Return the hosts of a query under the keys of ``Hosts``, by name.
+
+    Raises:
+        ApiError: the caller reads no source of this name.
+    """
+    names = chosen_source_names(connection, reader, query.source)
     rows = []
     if names:  # without any, those of all
         is_held = context.stores.database.is_held
         found = host_rows(
-            connection, sources=names, is_running=is_held, is_robots_txt=is_robots_txt
+            connection,
+            sources=names,
+            is_running=is_held,
+            is_robots_txt=is_robots_txt,
+            readable=readable_sources(connection, reader),
         )
         rows = list(found)
     return {
-        "hosts": rows[offset : offset + limit],
-        "pagination": {"total": len(rows), "offset": offset, "limit": limit},
+        "hosts": rows[query.offset : query.offset + query.limit],
+        "pagination": {"total": len(rows), "offset": query.offset, "limit": query.limit},
     }
 
 
@@ -177,7 +187,6 @@ def add_routes(context: Context, router: APIRouter) -> None:
         query, reader = read_api_query(HostsQuery, request), context.reader(request)
 
         def work(connection: Connection) -> dict[str, Any]:
-            names = chosen_source_names(connection, reader, query.source)
-            return hosts_data(connection, context, names, limit=query.limit, offset=query.offset)
+            return hosts_data(connection, context, reader, query)
 
         return json_response(await to_thread.run_sync(stores.read, work))

@@ -16,7 +16,7 @@ _RECORDS: Final = "/api/v1/records"
 #: What was done by a form, in words, by the parameter with which its page comes back.
 _DONE: Final = {
     "fetched": "It will be fetched anew: a run of what is due of its source follows.",
-    "pinned": "It is pinned: every run requests it, whether or not a link leads there.",
+    "pinned": "It is pinned: every run of its source requests it, even if no link leads there.",
 }
 
 
@@ -54,7 +54,8 @@ def add_pages(pages: Pages) -> None:
 
     async def pin(request: Request) -> Response:
         story = await _story(pages, request)
-        body = {"url": story["record"]["url"], "force": False}
+        record = story["record"]
+        body = {"url": record["url"], "force": False, "source": record["source"]}
         path = "/api/AddUrlDocument"
         return await _ordered(pages, request, story, path=path, body=body, done="pinned")
 

@@ -51,6 +51,33 @@ def test_the_same_order_again_changes_nothing_but_a_forced_one_counts(desk: Desk
     assert desk.waiting() == ["documents"]
 
 
+def test_an_order_may_name_the_only_source(desk: Desk):
+    desk.declare(
+        "[sources.one]\nseeds = ['https://docs.example.com/']\n"
+        "[sources.two]\nseeds = ['https://docs.example.com/']\n"
+    )
+    desk.order(ADD, url=NEW, source="two")
+
+    assert desk.addresses() == [("two", NEW, 0)]
+    assert desk.waiting() == ["two"]
+    desk.order(ADD, url=KNOWN, source="one")
+    pins = "SELECT o.name FROM pin p JOIN source o ON o.no = p.source"
+    assert desk.rows(pins) == [("one",)]
+    desk.order(ADD, url=KNOWN, source="two")
+    assert desk.rows(pins) == [("one",)], "the other one has it only in its scope"
+    assert ("two", KNOWN, 0) in desk.addresses()
+
+
+@pytest.mark.parametrize("source", ["three", "documents"])
+def test_a_source_that_does_not_hold_the_address_is_refused(desk: Desk, source: str):
+    answer = desk.post(ADD, {"url": NEW, "source": source})
+
+    assert answer.status_code == 400
+    assert error_of(answer)["details"]["field"] == "source"
+    assert "leave source out" in error_of(answer)["details"]["reason"]
+    assert desk.addresses() == []
+
+
 @pytest.mark.covers("E-13", "R0-53", "R0-87", "R0-88", "R0-89")
 def test_a_known_address_is_pinned_and_due_and_keeps_its_status(desk: Desk):
     plain = desk.order(ADD, url=KNOWN)
