@@ -16,6 +16,7 @@ from smartcrawl.model.pages import (
     Visit,
 )
 from smartcrawl.model.urls import Trackers, is_signed_url
+from smartcrawl.registry.commit.changes import former_text_row, store_change_row
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import IndexedText, Sink
@@ -282,7 +283,6 @@ UPDATE record
 """
 _KIND = "UPDATE record SET kind = ? WHERE no = ? AND kind <> ?"
 _SIGNS = "UPDATE record SET signs = ? WHERE no = ?"
-_CHANGED = "INSERT INTO change (record, run, at) VALUES (?, ?, ?)"
 _DROP_LINKS = "DELETE FROM links WHERE no = ?"
 _LINKS = """
 INSERT INTO links (no, scope, count, targets, raw) VALUES (?, ?, ?, ?, ?)
@@ -479,6 +479,11 @@ class RecordWriter:
     def _index(self, visit: Visit, now: int, changed: set[int]) -> None:
         page = visit.page
         record = page.record
+        modified = page.state.standing is Standing.HELD and not visit.extracted_again
+        former = None
+        if modified:  # before the new text takes its place
+            digest = visit.parsed.content_hash
+            former = former_text_row(self._connection, record.content, digest)
         content, same, alone = hold_content_row(
             self._connection, self._sink, self._source, visit, self.prepared
         )
@@ -499,8 +504,10 @@ class RecordWriter:
         if page.text_hash is not None and page.text_hash != visit.parsed.text_hash:
             self.former[page.no] = page.text_hash
         changed.add(content)
-        if page.state.standing is Standing.HELD and not visit.extracted_again:
-            self._connection.execute(_CHANGED, (page.no, self._run, now))
+        document = visit.parsed.document
+        if modified and document is not None:
+            place = (page.no, self._run, now)
+            store_change_row(self._connection, place, former, document, record.body_hash)
         if record.content not in (None, content):
             if drop_content_row(self._connection, self._sink, record.content):
                 changed.discard(record.content)

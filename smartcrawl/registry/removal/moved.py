@@ -49,8 +49,11 @@ UPDATE record
  WHERE no = :new
 """
 _TAKE_CHANGES = """
-INSERT INTO change (record, run, at)
-SELECT CAST(:new AS BIGINT), run, at FROM change WHERE record = :old ORDER BY no
+INSERT INTO change (record, run, at, words, added, removed, line_count, lines, detail, body,
+                    is_shared)
+SELECT CAST(:new AS BIGINT), run, at, words, added, removed, line_count, lines, detail, body,
+       is_shared
+  FROM change WHERE record = :old ORDER BY no
 """
 _MOVED = f"""
 UPDATE state SET outcome = {int(Word.MOVED)}, number = :number

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 from smartcrawl.model.exceptions import RunPausedError
 from smartcrawl.model.urls import is_same_url_place
 from smartcrawl.registry.commit import record
+from smartcrawl.registry.commit.changes import settle_change_rows
 from smartcrawl.registry.commit.collapsed import delete_source_collapsed_rows
 from smartcrawl.registry.commit.run_counts import (
     begin_run_row_counts,
@@ -706,6 +707,7 @@ def settle_sealed_row(connection: Connection, ending: EndingRunRow, indexing: In
             complete = bool(connection.execute(_IS_COMPLETE, (ending.run,)).get)
             settle_record_rows(connection, ending, sink, complete=complete)
             count_run_row_words(connection, ending.run)
+            settle_change_rows(connection, ending.run)
 
     indexing.perform(connection, work, now=ending.now)
 
