@@ -71,11 +71,6 @@ class TextChange(NamedTuple):
         """The changed words as a share of the words of both texts, from 0 to 1."""
         return (self.added + self.removed) / self.words if self.words else 0.0
 
-    @property
-    def is_nothing(self) -> bool:
-        """Whether no line changed."""
-        return not (self.lines or self.more_lines)
-
 
 def text_words(text: str) -> list[str]:
     """Return the words of a text; signs belong to the word that they touch.

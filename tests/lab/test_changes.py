@@ -1,7 +1,13 @@
 """What changed on pages: how much, below which headings, and what changed on many at once."""
 
+import json
+from typing import Any
+
+import pytest
+
 from smartcrawl.registry.commit.changes import unpack_stored_change
-from tests.lab.lab import Lab, page
+from tests.crawls.commands import path_of
+from tests.lab.lab import Lab, Page, page
 
 CHANGES = """
 SELECT r.url, c.words, c.added, c.removed, c.line_count, c.lines, c.detail, c.is_shared, c.body
@@ -80,7 +86,7 @@ def test_a_new_title_is_a_change_without_words(lab: Lab):
 
     ((change, shared, _),) = changes(lab, 2).values()
 
-    assert (change.former_title, change.text.is_nothing, shared) == ("Old", True, False)
+    assert (change.former_title, change.text.lines, shared) == ("Old", (), False)
 
 
 def test_unchanged_pages_store_nothing(lab: Lab):
@@ -90,3 +96,102 @@ def test_unchanged_pages_store_nothing(lab: Lab):
     lab.run(force=1)
 
     assert lab.rows("SELECT count(*) FROM change") == [(0,)]
+
+
+def told(lab: Lab, *words: str) -> list[dict[str, Any]]:
+    """What `changes` prints."""
+    lines = lab.crawl.run("changes", "--format", "jsonl", *words).out.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def kinds(changes: list[dict[str, Any]]) -> list[tuple[int, str, str | None]]:
+    """Run, kind and path of each change."""
+    return [(c["run"], c["kind"], c["url"] and path_of(c["url"])) for c in changes]
+
+
+def test_changes_tells_what_happened_to_each_page(lab: Lab):
+    lab.pages["/"] = page("Home", "/edited", "/lost", "/gone", "/same")
+    lab.pages["/edited"] = "<title>E</title><h1>Lamps</h1><h2>Red</h2><p>it glows red</p>"
+    for name in ("/lost", "/gone", "/same"):
+        lab.pages[name] = page(name, text=f"about {name}")
+    lab.run(lost_threshold=3)
+    assert sorted(kinds(told(lab))) == [(1, "new", path) for path in sorted(lab.pages)]
+    lab.pages["/edited"] = "<title>E</title><h1>Lamps</h1><h2>Red</h2><p>it glows dark red</p>"
+    lab.pages["/lost"] = Page("", status=404)
+    lab.pages["/"] = page("Home", "/edited", "/lost", "/gone", "/same", "/added")
+    lab.pages["/added"] = page("Added", text="fresh paint")
+    lab.after(days=1)
+    lab.run(lost_threshold=3)
+
+    assert kinds(told(lab)) == [
+        (2, "new", "/added"),
+        (2, "modified", "/"),
+        (2, "modified", "/edited"),
+        (2, "lost", "/lost"),
+    ]
+    edited = next(c for c in told(lab) if c["url"].endswith("/edited"))
+    assert (edited["wordsAdded"], edited["wordsRemoved"]) == (1, 0)
+    assert edited["headings"] == [{"heading": "Lamps > Red", "wordsAdded": 1, "wordsRemoved": 0}]
+    assert edited["share"] == pytest.approx(1 / 11, abs=1e-4)
+
+    lab.pages["/lost"] = page("/lost", text="about /lost")
+    lab.pages["/gone"] = Page("", status=410)
+    lab.after(days=1)
+    lab.run(lost_threshold=1)
+
+    assert kinds(told(lab)) == [(3, "came back", "/lost"), (3, "removed", "/gone")]
+    assert kinds(told(lab, "--since", "1")) == [
+        *kinds(told(lab)),
+        (2, "new", "/added"),
+        (2, "modified", "/"),
+        (2, "modified", "/edited"),
+        (2, "lost", "/lost"),
+    ]
+
+
+def test_a_year_is_named_once_and_counts_for_no_page(lab: Lab):
+    site_of(lab, 2025, "one", "two", "three", "four")
+    lab.run()
+    site_of(lab, 2026, "one", "two", "three and a half", "four")
+    lab.run()
+
+    shared, modified = told(lab)
+
+    assert (shared["kind"], shared["pages"], shared["url"]) == ("shared", 4, None)
+    assert [(line["sign"], line["text"], line["pages"]) for line in shared["lines"]] == [
+        ("-", "Copyright 2025 by Lamp Works", 4),
+        ("+", "Copyright 2026 by Lamp Works", 4),
+    ]
+    assert kinds([modified]) == [(2, "modified", "/2")]
+    assert (modified["wordsAdded"], modified["wordsRemoved"]) == (3, 0)
+    assert [heading["heading"] for heading in modified["headings"]] == ["Lamps"]
+
+
+def test_each_format_says_the_same(lab: Lab):
+    lab.pages["/"] = page("Home", text="one two")
+    lab.run()
+    assert kinds(told(lab)) == [(1, "new", "/")]
+    assert "](<" in lab.crawl.run("changes", "--format", "markdown").out
+    assert "<title>new: Home</title>" in lab.crawl.run("changes", "--format", "atom").out
+    table = lab.crawl.run("changes")
+    assert table.out.split()[:4] == ["source", "run", "change", "how"]
+    lab.after(days=1)
+    lab.run()
+
+    assert lab.crawl.run("changes").out == "nothing changed\n"
+    time = told(lab, "--since", "1")
+    assert time == []
+    assert kinds(told(lab, "--since", "2000-01-01")) == [(1, "new", "/")]
+    refused = lab.crawl.run("changes", "--since", "yesterday", expect=2)
+    assert "'yesterday' is not a run or a time" in refused.err
+
+
+def test_a_table_ends_at_its_limit_and_says_so(lab: Lab):
+    site_of(lab, 2025, "one", "two")
+    lab.run()
+
+    some = lab.crawl.run("changes", "--limit", "2")
+
+    assert some.out.count(" new ") == 2
+    assert "More pages changed; list all of them:" in some.out + some.err
+    assert "More" not in lab.crawl.run("changes", "--limit", "3").out

@@ -50,14 +50,14 @@ def test_a_word_in_a_line_changes_two_words_of_all():
             digest=line_change_digest("press the blue button", is_added=True),
         ),
     )
-    assert (change.more_headings, change.more_lines, change.is_nothing) == (0, 0, False)
+    assert (change.more_headings, change.more_lines) == (0, 0)
 
 
 def test_equal_texts_and_moved_lines_have_not_changed():
     change = compare_texts(text("a b", "c"), text("c", "a b"))
 
     assert change == TextChange(words=6)
-    assert (change.is_nothing, change.share) == (True, 0.0)
+    assert change.share == 0.0
     assert compare_texts([], []).share == 0.0
 
 
@@ -72,7 +72,6 @@ def test_a_word_that_moved_to_another_line_has_not_changed():
     change = compare_texts(text("red lamp", "blue"), text("red", "blue lamp"))
 
     assert (change.added, change.removed, len(change.lines)) == (0, 0, 4)
-    assert not change.is_nothing
 
 
 def test_a_word_counts_for_the_first_line_that_has_it():
@@ -196,7 +195,8 @@ def test_figures_agree(old: list[TextLine], new: list[TextLine]):
     assert sum(line.words for line in change.lines if line.is_added) == change.added
     assert sum(heading.added for heading in change.headings) == change.added
     assert sum(heading.removed for heading in change.headings) == change.removed
-    assert change.is_nothing is (sorted(a.text for a in old) == sorted(a.text for a in new))
+    same = sorted(a.text for a in old) == sorted(a.text for a in new)
+    assert (change.lines == ()) is same
     digests = {line.digest for line in change.lines}
     own = own_text_change(change, digests)
     assert (own.added, own.removed, own.headings, own.lines) == (0, 0, (), ())

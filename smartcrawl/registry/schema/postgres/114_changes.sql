@@ -30,3 +30,6 @@ CREATE TABLE shared_change (
     text     TEXT NOT NULL,
     PRIMARY KEY (run, digest)
 )
+--;
+-- The pages that a run found; runs give out ascending numbers, so that a row comes at the end.
+CREATE INDEX record_first_run ON record (first_run)
