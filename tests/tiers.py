@@ -13,7 +13,8 @@ long:
   S3) but one of each fourth test: they share nearly all statements.
 
 Hypothesis tries 30 examples of a property, and ``--all`` its usual 100; of one that says
-``examples(500)`` a fifth, and ``--all`` each of them.
+``examples(500)`` a fifth, and ``--all`` each of them; ``some(KINDS, 3)`` are a third of the kinds
+that one stage has.
 
 A test that is named by its id is run, and a changed room its long tests, see `LONG_FORMS`.
 ``python -m tests.tiers COMMIT`` prints the files of tests whose long form that commit calls for.
@@ -25,7 +26,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from zlib import crc32
 
 import pytest
@@ -315,6 +316,18 @@ def choose_examples(config: pytest.Config) -> None:
 def examples(most: int) -> int:
     """Return how many of so many examples of a property the present run tries."""
     return most if all(_whole) else max(_FEW, most // _SHARE)
+
+
+_T = TypeVar("_T")
+
+
+def some(values: Sequence[_T], share: int, *, always: Callable[[_T], object]) -> list[_T]:
+    """Return one of so many values, and those that are there always; with ``--all`` each of them.
+
+    For the stage of a module, which is set for all of its values at once.
+    """
+    number = 1 if all(_whole) else share
+    return [value for no, value in enumerate(values) if not no % number or always(value)]
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
