@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
@@ -24,6 +24,14 @@ from twisted.internet.error import ReactorNotRunning
 from smartcrawl.commands.crawl_dry import DryCrawl, dry_source
 from smartcrawl.commands.crawl_save import check_save, save_crawled_source
 from smartcrawl.commands.crawl_words import DRY_HELP, SAVE_HELP
+from smartcrawl.commands.spider_runs import (
+    DONE,
+    FAILED,
+    HELD,
+    INCOMPLETE,
+    SEVERITY,
+    SpiderRun,
+)
 from smartcrawl.commands.summary import print_crawl_summary
 from smartcrawl.engine.download.network import resolve_crawled_hosts
 from smartcrawl.engine.logs import Logs
@@ -67,18 +75,8 @@ from smartcrawl.terminal.usage import (
 
 logger = logging.getLogger(__name__)
 
-DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit statuses; Scrapy uses 2 for wrong usage
 #: Arguments that name what is crawled.
 STARTS = frozenset({"url", "source", "sitemap", "root"})
-#: From best to worst: what another run does is worked on, what a run did not see is not.
-SEVERITY = (DONE, HELD, INCOMPLETE, FAILED)
-
-
-class SpiderRun(NamedTuple):
-    """One run that a command line asks for."""
-
-    spider: type[VisitSpider]
-    arguments: dict[str, str]  #: of the spider
 
 
 class Command(ScrapyCrawl):
@@ -191,6 +189,7 @@ class Command(ScrapyCrawl):
                 if self._save is not None:
                     check_save(Options.of(self.settings), self._save, opts.spargs)
                 runs = self.runs_of(ours, opts.spargs)
+                runs = self.wanted(runs, opts.spargs)
                 if getattr(opts, "dry_run", False):
                     runs = self._dry_runs(runs)
         except SmartcrawlError as error:
@@ -205,6 +204,9 @@ class Command(ScrapyCrawl):
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
+            return
+        if not runs:
+            self.exitcode = self._left_out_status(DONE)
             return
         return_engine_memory()
         self.exitcode = FAILED  # also if signals stop it by force
@@ -263,6 +265,10 @@ class Command(ScrapyCrawl):
             declared.check()
         return found or [SpiderRun(spiders[0], given)]
 
+    def wanted(self, runs: list[SpiderRun], given: dict[str, str]) -> list[SpiderRun]:
+        """Return those of the runs that are carried out: here all; ``given``: the arguments."""
+        return runs
+
     def leave_out(self, declared: DeclaredSources, spiders: Collection[str]) -> None:
         """Note the sources of these spiders whose tables are wrong: the others are crawled."""
         self._left_out = [
@@ -294,6 +300,13 @@ class Command(ScrapyCrawl):
                 name,
             )
 
+    def _left_out_status(self, worst: int) -> int:
+        """Print which sources were left out because they are wrong; return the exit status."""
+        if not self._left_out:
+            return worst
+        print_crawl_error(SourceError(_left_out_line(self._left_out)), self.settings)
+        return FAILED
+
     async def _crawl_all(self, process: AsyncCrawlerProcess, runs: Sequence[SpiderRun]) -> None:
         worst = DONE
         try:
@@ -302,9 +315,7 @@ class Command(ScrapyCrawl):
                 worst = max(worst, status, key=SEVERITY.index)
                 if stopped:
                     break
-            if self._left_out:
-                worst = FAILED
-                print_crawl_error(SourceError(_left_out_line(self._left_out)), self.settings)
+            worst = self._left_out_status(worst)
         finally:
             self.exitcode = worst
             if self._dry is not None:

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.commands.crawl import DONE, FAILED, STARTS, SpiderRun, print_crawl_error
+from smartcrawl.commands.crawl import STARTS, print_crawl_error
 from smartcrawl.commands.crawl import Command as CrawlCommand
+from smartcrawl.commands.due_choice import leave_out_not_due, not_due_line
 from smartcrawl.commands.listed import COMMANDS
+from smartcrawl.commands.spider_runs import DONE, FAILED, SpiderRun
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_crawl_line, program_name
@@ -57,7 +59,8 @@ class Command(CrawlCommand):
         return (
             "Crawl every source, or --source S, but request only the pages that are due. "
             "Of other pages the stored links are followed, so they count as reached. "
-            "Sources of files are listed whole; unchanged files are not read. With "
+            "Sources of files are listed whole; unchanged files are not read. A source of "
+            "which nothing is due is left out, unless --source names it. With "
             "--notice nothing is crawled: these addresses become due now. Exit status: 0 "
             "done, 3 a run was cut short, 4 another run is open or the last one is "
             "paused, 1 not carried out."
@@ -96,18 +99,31 @@ class Command(CrawlCommand):
     def runs_of(
         self, spiders: Sequence[type[VisitSpider]], given: dict[str, str]
     ) -> list[SpiderRun]:
-        """Return spider and arguments of each run; what was crawled by hand is a source, too.
+        """Return spider and arguments of each run; what was crawled by hand is a source, too."""
+        return self._due_runs({spider.crawls: spider for spider in spiders}, given)
 
-        At a terminal, say what this crawl is; cron would mail it after every run.
+    def wanted(self, runs: list[SpiderRun], given: dict[str, str]) -> list[SpiderRun]:
+        """Return the runs with something due; say of how many sources nothing is.
+
+        A source that is named is crawled in any case. At a terminal, say what this crawl is; cron
+        would mail it after every run.
         """
-        runs = self._due_runs({spider.crawls: spider for spider in spiders}, given)
-        if sys.stderr.isatty():
+        due = runs if given else self._due_of(runs)
+        if due and sys.stderr.isatty():
             print_complaint(
                 "due",
                 "crawling only the pages that are due. Of other pages the stored links "
                 "are followed; sources of files are listed whole",
             )
-        return runs
+        return due
+
+    def _due_of(self, runs: list[SpiderRun]) -> list[SpiderRun]:
+        assert self.settings is not None
+        now = int(time.time())
+        due, rest = leave_out_not_due(self.settings, runs, now)
+        if rest:
+            print_complaint("due", not_due_line(rest, len(runs), now))
+        return due
 
     def _due_runs(
         self, spiders: Mapping[str, type[VisitSpider]], given: dict[str, str]

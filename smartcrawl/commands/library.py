@@ -14,15 +14,8 @@ from rich.markup import escape
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
 
-from smartcrawl.commands.crawl import (
-    DONE,
-    FAILED,
-    HELD,
-    INCOMPLETE,
-    print_crawl_error,
-    stop_crawl_command,
-)
 from smartcrawl.commands.crawl import Command as CrawlCommand
+from smartcrawl.commands.crawl import print_crawl_error, stop_crawl_command
 from smartcrawl.commands.library_actions import (
     ACTIONS,
     ADOPT,
@@ -37,6 +30,7 @@ from smartcrawl.commands.library_actions import (
     skip_sources_not_to_adopt,
 )
 from smartcrawl.commands.listed import COMMANDS
+from smartcrawl.commands.spider_runs import DONE, FAILED, HELD, INCOMPLETE
 from smartcrawl.commands.summary import summary_command_line
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.model.exceptions import SmartcrawlError

@@ -15,6 +15,7 @@ from smartcrawl.registry.library.items import TRIMMED, stored_library_shortfall,
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.pages import STATE_IS_DUE_SQL
 from smartcrawl.registry.runs.run_results import UNREAD
+from smartcrawl.registry.source_due import fresh_source_times
 from smartcrawl.registry.visibility import Readable
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun, report_time_span, run_state_text
@@ -86,7 +87,7 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
     elif (
         run is not None
         and run.no != status.complete_run
-        and (reasons or now - status.completed_at > longest)
+        and (reasons or now - (status.fresh_at or status.completed_at) > longest)
     ):
         age = report_time_span(now - status.completed_at)
         yield Concern(f"the last complete run was {status.complete_run}, {age} ago")
@@ -188,7 +189,7 @@ def _incomplete(status: SourceStatus, now: int, longest: int) -> str | None:
     reasons = [r.partition(":")[0] for r in run.reasons if not r.startswith(f"{NOT_DUE}:")]
     if reasons:
         return ", ".join(dict.fromkeys(reasons))
-    if now - status.completed_at > longest:
+    if now - (status.fresh_at or status.completed_at) > longest:
         return f"the last complete run was {report_time_span(now - status.completed_at)} ago"
     return None
 
@@ -413,6 +414,8 @@ class SourceStatus:
     is_wrong: bool = False  #: whether its table in sources.toml has a mistake
     visibility: Visibility | None = None  #: of one source
     cost: Cost = NO_COST
+    #: When nothing of one source was overdue: its last complete run, or a later ``due``.
+    fresh_at: int | None = None
 
 
 def status_report(
@@ -443,6 +446,7 @@ def status_report(
         amounts = {no: (Bytes(*row[:2]), Cost(*row[2:])) for no, *row in _rows(connection, _BYTES)}
         last = {no: _last_run(row) for no, *row in _rows(connection, _LAST)}
         complete = {no: (run, at) for no, run, at in _rows(connection, _COMPLETE)}
+        fresh = fresh_source_times(connection)
         vectors = reported_vectors_by_source(connection)
         pushed = reported_stores_by_source(connection)
         libraries = [no for no, (_, kind) in names.items() if kind == SHAREPOINT.name]
@@ -465,6 +469,7 @@ def status_report(
             name in wrong,
             source_visibility(stored[name], (visibilities or {}).get(name)),
             amounts.get(no, (Bytes(), NO_COST))[1],
+            fresh_at=fresh.get(name),
         )
         for no, (name, kind) in names.items()
     ]

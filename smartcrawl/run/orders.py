@@ -11,6 +11,7 @@ from smartcrawl.registry.removal.candidates import RemovalChoices
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.model import RunOrder
+from smartcrawl.run.configuration import run_configuration
 from smartcrawl.sources.base import Source, belongs_to_source
 
 
@@ -83,6 +84,7 @@ def run_closing_from_orders(source: Source, options: Options, orders: Orders) ->
         pace=options.schedule.spread(options.schedule.base, 0),
         redirects=options.redirects,
         is_listed=source.traits.is_listed,
+        configuration=run_configuration(source, options),
         is_linked=lambda url: not source.lists(url),
         in_scope=lambda url, depth: belongs_to_source(source, url) and not depths.excludes(depth),
     )

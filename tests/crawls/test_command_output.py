@@ -103,12 +103,17 @@ def test_due_says_what_it_is_at_a_terminal_only(site: Site, crawl: Crawl):
     crawl(site.url("/"))
     site.pages["/"] = html("Home")
     crawl(site.url("/"))
+    idle = crawl.run("due")
+    assert (idle.out, idle.err.count("\n")) == ("", 1)
+    assert idle.err.startswith("due: nothing is due: 1 source; the first page is due in ")
 
+    crawl.run("due", "--notice", site.url("/"))
     result = crawl.run("due")
 
     assert "due: crawling only" not in result.err, "cron would mail it after every run"
     assert "1 page orphaned: no page links to it any more" in result.out
     assert "cut short" not in result.out
+    crawl.run("due", "--notice", site.url("/"))
     assert "due: crawling only the pages that are due" in at_a_terminal(["due"], crawl.own())
 
 

@@ -32,8 +32,10 @@ def answer(story: Story, *words: str) -> Any:
 
 
 def due(story: Story) -> Result:
+    """List the repository now: without its name the listing of just now would do."""
+    name = story.crawl.runs()[0]["source"]
     story.peer.log.clear()
-    return story.crawl.run("due")
+    return story.crawl.run("due", "--source", name)
 
 
 def edit(story: Story) -> None:

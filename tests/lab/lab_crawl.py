@@ -20,11 +20,11 @@ from scrapy.settings import Settings
 
 from smartcrawl import settings as shipped
 from smartcrawl.commands import library as library_command
-from smartcrawl.commands.crawl import DONE, FAILED, HELD, SEVERITY
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.commands.due import Command as DueCommand
 from smartcrawl.commands.library import Command as LibraryCommand
 from smartcrawl.commands.running import run_command
+from smartcrawl.commands.spider_runs import DONE, FAILED, HELD, SEVERITY
 from smartcrawl.commands.summary import print_crawl_summary
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
 from smartcrawl.model.options import Options

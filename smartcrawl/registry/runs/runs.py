@@ -50,6 +50,7 @@ from smartcrawl.registry.runs.run_orders import (
     store_job_process_row,
     withdraw_run_order_row,
 )
+from smartcrawl.registry.source_due import note_fresh_source_row
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
 from smartcrawl.rules.model import RESUMABLE, Fault, RemovalRule, RunOrder, RunState, Word
 from smartcrawl.rules.run_orders import (
@@ -762,6 +763,8 @@ def sweep_candidate_rows(
         counts = {word.word: n for word, n in _count(connection, source).items()}
         values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)
         connection.execute(_SWEPT, values)
+        if (configuration := ending.closing.configuration) is not None:
+            note_fresh_source_row(connection, source, run, now, configuration)
 
 
 def _count(connection: Connection, source: int) -> dict[Word, int]:

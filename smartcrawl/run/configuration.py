@@ -1,0 +1,46 @@
+"""What a run was told: its source and settings as one digest, which tells whether they changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Set
+from dataclasses import fields, is_dataclass, replace
+from hashlib import sha256
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from smartcrawl import __version__
+from smartcrawl.model.options import Options
+from smartcrawl.sources.base import Source
+
+#: Fields of a source that runs found out, and that no table or command line gave.
+_FOUND: Final = frozenset({"start", "stale", "ways", "by_default"})
+
+
+def run_configuration(source: Source, options: Options) -> bytes:
+    """Return a digest (32 bytes) of the keys of a source, the settings and the version.
+
+    Runs that visit all pages and runs that visit the pages that are due have the same, and so have
+    those with other delays: no page answers otherwise for them.
+    """
+    told = [__version__, source, replace(options, due_only=False, host_delays={})]
+    return sha256(json.dumps(_plain(told), sort_keys=True).encode()).digest()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it, the same in each process: sets have no order."""
+    if isinstance(value, BaseModel):
+        told = type(value).model_fields.keys() - _FOUND
+        return {name: _plain(getattr(value, name)) for name in told}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, Set):
+        return sorted(json.dumps(_plain(one), sort_keys=True) for one in value)
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return str(value)
