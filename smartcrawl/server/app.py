@@ -53,7 +53,7 @@ from smartcrawl.server.explained import sources as source_routes
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.idempotency import Once
 from smartcrawl.server.jobs import control as job_control
-from smartcrawl.server.jobs import logs
+from smartcrawl.server.jobs import fires, logs
 from smartcrawl.server.jobs import routes as job_routes
 from smartcrawl.server.jobs.declared import DeclaredNames
 from smartcrawl.server.keys import KeyCache
@@ -212,6 +212,7 @@ VERSIONS: Final[Sequence[Version]] = (
             job_routes.add_routes,
             job_control.add_routes,
             logs.add_routes,
+            fires.add_routes,
             frontier_routes.add_routes,
             frontier_routes.add_stats_routes,
             robots_routes.add_routes,

@@ -177,6 +177,20 @@ class CronSchedule:
         except (CronSimError, StopIteration):
             raise ValueError(f"cron must have {_TAKES}, and fire") from None
 
+    def fires(self, now: int, most: int) -> list[int]:
+        """Return the fire times after ``now``, ``most`` of them, or fewer where no more come.
+
+        >>> CronSchedule("0 0 * * *").fires(1_705_744_800, 2)
+        [1705795200, 1705881600]
+        """
+        found: list[int] = []
+        for _ in range(most):
+            try:
+                found.append(self.next_fire(found[-1] if found else now))
+            except ValueError:
+                break
+        return found
+
     def fire_after(self, due_at: int, now: int) -> int:
         """Return the fire time that follows a run for ``due_at`` that begins ``now``.
 
@@ -286,15 +300,37 @@ class _Part(BaseModel):
 class JobConfig(_Part):
     """The configuration of the runs of a job (R2-21)."""
 
-    max_depth: Annotated[JsonInteger, Between(1, 10)] = 5
-    max_pages: Annotated[JsonInteger, Between(1, 1_000_000_000)] = 100_000
-    crawl_delay_ms: Annotated[JsonInteger, Between(0, 3_600_000)] = 1_000
-    respect_robots_txt: bool = True
-    follow_redirects: bool = True
-    max_redirects: Annotated[JsonInteger, Between(0, MOST_REDIRECTS)] = MAX_REDIRECTS
-    timeout_seconds: Annotated[JsonInteger, Between(1, 3_600)] = 30
+    max_depth: Annotated[JsonInteger, Between(1, 10)] = Field(
+        default=5, title="Depth", description="Links from a seed to a page, at most"
+    )
+    max_pages: Annotated[JsonInteger, Between(1, 1_000_000_000)] = Field(
+        default=100_000, title="Pages", description="Pages that a run visits, at most"
+    )
+    crawl_delay_ms: Annotated[JsonInteger, Between(0, 3_600_000)] = Field(
+        default=1_000,
+        title="Delay in ms",
+        description="Milliseconds between two requests to a host",
+    )
+    respect_robots_txt: bool = Field(
+        default=True,
+        title="Obey robots.txt",
+        description="Whether addresses that robots.txt disallows are left out",
+    )
+    follow_redirects: bool = Field(
+        default=True, title="Follow redirects", description="Whether redirects are followed at all"
+    )
+    max_redirects: Annotated[JsonInteger, Between(0, MOST_REDIRECTS)] = Field(
+        default=MAX_REDIRECTS,
+        title="Redirects",
+        description="Redirects that are followed from one address, at most",
+    )
+    timeout_seconds: Annotated[JsonInteger, Between(1, 3_600)] = Field(
+        default=30, title="Time-out in s", description="Seconds within which an answer has to come"
+    )
     user_agent: Annotated[str, AfterValidator(_user_agent)] = Field(
         default="SearchBot/1.0",
+        title="User-Agent",
+        description="The name by which servers and robots.txt know the crawler",
         json_schema_extra={"pattern": f"^{_HEADER_TEXT.pattern}$", "maxLength": MAX_USER_AGENT},
     )
 
@@ -302,16 +338,40 @@ class JobConfig(_Part):
 class JobFilters(_Part):
     """The rules for the addresses of a job (R2-22)."""
 
-    allowed_domains: list[_Text] = Field(default=[], max_length=MAX_SEEDS)
-    url_patterns: list[_Text] = Field(default=[], max_length=MAX_PATTERNS)
-    excluded_patterns: list[_Text] = Field(default=[], max_length=MAX_PATTERNS)
+    allowed_domains: list[_Text] = Field(
+        default=[],
+        max_length=MAX_SEEDS,
+        title="Domains",
+        description="Hosts and domains whose pages are crawled; none: the hosts of the seeds",
+    )
+    url_patterns: list[_Text] = Field(
+        default=[],
+        max_length=MAX_PATTERNS,
+        title="Only these addresses",
+        description="Regular expressions, one of which an address has to match; none: all match",
+    )
+    excluded_patterns: list[_Text] = Field(
+        default=[],
+        max_length=MAX_PATTERNS,
+        title="Not these addresses",
+        description="Regular expressions of addresses that are left out",
+    )
 
 
 class JobSchedule(_Part):
     """The schedule of a job (R2-23)."""
 
-    type: Literal["one_time", "recurring"] = "one_time"
-    cron: str | None = Field(default=None, json_schema_extra={"maxLength": MAX_LENGTH})
+    type: Literal["one_time", "recurring"] = Field(
+        default="one_time",
+        title="Times",
+        description="Whether it is crawled once, at once, or again and again at the times of cron",
+    )
+    cron: str | None = Field(
+        default=None,
+        title="Cron",
+        description="Minute, hour, day of month, month and day of week in UTC, as in 0 3 * * 1-5",
+        json_schema_extra={"maxLength": MAX_LENGTH},
+    )
 
     @classmethod
     def stored(cls, text: str) -> Self:
@@ -331,10 +391,16 @@ class JobDefinition(_Part):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     name: Annotated[str, AfterValidator(_name)] = Field(
-        json_schema_extra={"pattern": f"^{NAME.pattern}$", "maxLength": MAX_NAME}
+        title="Name",
+        description="What the source is called in searches, reports and keys; its pages belong to"
+        " the name",
+        json_schema_extra={"pattern": f"^{NAME.pattern}$", "maxLength": MAX_NAME},
     )
     seed_urls: list[Annotated[str, AfterValidator(declared_job_address)]] = Field(
-        min_length=1, max_length=MAX_SEEDS
+        min_length=1,
+        max_length=MAX_SEEDS,
+        title="Seeds",
+        description="Addresses with which each run begins; their hosts are the scope",
     )
     config: JobConfig = JobConfig()
     filters: JobFilters = JobFilters()

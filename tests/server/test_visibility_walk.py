@@ -73,7 +73,7 @@ FORMS: dict[str, str] = {
     "to": "2030-01-01", "status": "created", "follow": "false", "format": "json",
     "scope": "files", "dry_run": "true", "retry_batches": "1", "source_type": "file_sources",
     "source_id": "quillwort",
-    "links_in": "true", "list": "lost", "text": "true",
+    "cron": "0 3 * * 1", "links_in": "true", "list": "lost", "text": "true",
 }  # fmt: skip
 #: Parameters whose values come from an answer, which the caller of the private source never got.
 GIVEN = frozenset({"cursor"})
@@ -107,6 +107,7 @@ BODIES: dict[str, list[dict[str, Any]]] = {
 #: server itself, of keys. All the same no answer has what was planted.
 SILENT = re.compile(
     r"GET /(health|ready|metrics)|(GET|POST) /v2/crawler/.*|POST /api/v1/jobs|\w+ /api/v1/keys.*"
+    "|GET /api/v1/fires"
 )
 #: It is refused where there is anything private at all, but tells no more than that.
 REFUSED = "POST /api/RebuildIndex"

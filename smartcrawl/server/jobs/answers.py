@@ -121,6 +121,10 @@ class JobDetail(JobHead):
     config: JobSettings | None = Field(description=_IN_FILE)
     filters: JobRules | None = Field(description=_IN_FILE)
     schedule: JobTimes
+    declared_in: str | None = Field(
+        description="The file that has its definition; null unless it is declared",
+        examples=["sources.toml"],
+    )
     requested: JobAction | None = Field(description="An order that is under way")
     progress: Progress
     timing: Timing
@@ -158,6 +162,13 @@ class LibraryJobDetail(Answer):
     exit_status: int | None = Field(description="Of its process; null before its end")
     reasons: list[str] = Field(description="Why it failed")
     result: dict[str, Any] | None = Field(description="Null before its end, and if it failed")
+
+
+class Fires(Answer):
+    """The next times of a schedule."""
+
+    cron: str = Field(description="With single spaces", examples=["0 3 * * 1"])
+    fires: list[Time] = Field(examples=[["2024-01-22T03:00:00Z"]])
 
 
 class JobPagination(Answer):

@@ -67,6 +67,7 @@ def api_job_id(name: str) -> str:
 class _Declared(NamedTuple):
     spider: str
     visibility: Visibility | None  #: None: the table declares none
+    file: str  #: name of the file that has the table
 
 
 class DeclaredNames:
@@ -87,6 +88,11 @@ class DeclaredNames:
         found = self._found().get(name)
         return SITE.spider if found is None else found.spider
 
+    def file_of(self, name: str) -> str | None:
+        """Return the name of the file that declares a source; None: it is not declared."""
+        found = self._found().get(name)
+        return None if found is None else found.file
+
     def visibilities(self) -> Mapping[str, Visibility]:
         """Return the visibilities that tables declare, by source."""
         self._found()
@@ -100,7 +106,11 @@ class DeclaredNames:
                 declared = load_declared_sources(*self._paths)
                 kept = {name: known[name] for name in declared.wrong if name in known}
                 found = {
-                    name: _Declared(source.traits.spider, source.declared_visibility)
+                    name: _Declared(
+                        source.traits.spider,
+                        source.declared_visibility,
+                        declared.file_of(name).name,
+                    )
                     for name, source in declared.items()
                 }
                 known = found | kept

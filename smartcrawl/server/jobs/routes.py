@@ -117,16 +117,20 @@ def api_job_head(job: Job, visibility: Visibility) -> dict[str, Any]:
 
 
 def api_job_detail(
-    connection: Connection, job: Job, visibility: Visibility, now: int
+    connection: Connection, job: Job, visibility: Visibility, now: int, file: str | None = None
 ) -> dict[str, Any]:
-    """Return a job with its definition and the progress of its last run (R2-26)."""
+    """Return a job with its definition and the progress of its last run (R2-26).
+
+    ``file``: that declares its source, if it is declared.
+    """
     progress = JobProgress.of(connection, job.no)
     runs = [
         {"job_id": run.id, "status": run.stage.value, "due_at": iso_time(run.due_at)}
         for run in api_job_runs(connection, job.no)
     ]
     requested = api_job_standing(connection, job.id).requested if job.no else None
-    more = {"requested": requested, "reasons": list(job.reasons), "runs": runs}
+    more: dict[str, Any] = {"requested": requested, "reasons": list(job.reasons), "runs": runs}
+    more["declared_in"] = file
     return api_job_head(job, visibility) | _shown_definition(job) | progress.data(job, now) | more
 
 
@@ -400,6 +404,7 @@ def _add_detail(context: Context, names: DeclaredNames, router: APIRouter) -> No
             readable = ReadableJobs(seen, reader, names())
             readable.check(job_id)
             job = KnownJobs(stores.database, seen, names()).get(job_id)
-            return api_job_detail(seen, job, readable.visibility(job.name), now)
+            file = names.file_of(job.name) if job.declared else None
+            return api_job_detail(seen, job, readable.visibility(job.name), now, file)
 
         return json_response(await to_thread.run_sync(stores.read_moment, work))

@@ -15,6 +15,7 @@ from smartcrawl.server.limits import Limits, RateClass, RequestCounts
 from smartcrawl.server.pages import (
     begin,
     frontier,
+    jobs,
     keys,
     login,
     records,
@@ -32,6 +33,7 @@ from smartcrawl.server.pages.sessions import PageSessions
 MODULES: Final[Sequence[Callable[[Pages], None]]] = (
     search.add_pages,
     begin.add_pages,
+    jobs.add_pages,
     sources.add_pages,
     frontier.add_pages,
     runs.add_pages,

@@ -22,7 +22,7 @@ from smartcrawl.server.pages.pages import (
     page_form,
 )
 
-_JOBS: Final = "/api/v1/jobs"
+JOBS: Final = "/api/v1/jobs"
 _NAMES: Final = 20  #: that are tried for a job, where others have the name of its host
 _LONGEST_NAME: Final = 250
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -58,11 +58,11 @@ def add_pages(pages: Pages) -> None:
         )
 
     async def progress(request: Request, refused: ApiError | None = None) -> Response:
-        job = await _job(pages, request)
+        job = await page_job(pages, request)
         values: dict[str, Any] = {
             "job": job,
             "goes_on": job["status"] in _UNDER_WAY,
-            "actions": _actions(job),
+            "actions": page_job_actions(job),
             "refused": refused,
         }
         if not is_page_fragment(request):
@@ -72,9 +72,9 @@ def add_pages(pages: Pages) -> None:
         return HTMLResponse(pages.text(request, "crawl_progress.html", **values), status)
 
     async def order(request: Request) -> Response:
-        job = await _job(pages, request)
+        job = await page_job(pages, request)
         body = {"action": page_form(request).get("action", "")}
-        reply = await pages.call(request, "POST", f"{_JOBS}/{job['job_id']}/control", body)
+        reply = await pages.call(request, "POST", f"{JOBS}/{job['job_id']}/control", body)
         if reply.error is not None:
             return await progress(request, reply.error)
         return pages.redirect(f"/crawl/{job['job_id']}")
@@ -85,7 +85,7 @@ def add_pages(pages: Pages) -> None:
     pages.add("/crawl/{job}", order, method="POST")
 
 
-async def _job(pages: Pages, request: Request) -> dict[str, Any]:
+async def page_job(pages: Pages, request: Request) -> dict[str, Any]:
     """Return the job of a path.
 
     Raises:
@@ -94,13 +94,13 @@ async def _job(pages: Pages, request: Request) -> dict[str, Any]:
     job = request.path_params["job"]
     if not _JOB.fullmatch(job):
         raise api_not_found("")
-    found = await pages.read(request, f"{_JOBS}/{job}")
+    found = await pages.read(request, f"{JOBS}/{job}")
     if found["type"] != "crawl":
         raise api_not_found("")
     return found
 
 
-def _actions(job: Mapping[str, Any]) -> list[tuple[str, str]]:
+def page_job_actions(job: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the orders that a job takes now, each with its button."""
     if job["requested"] is not None:
         return []
@@ -117,7 +117,7 @@ async def _created(pages: Pages, request: Request, typed: str) -> ApiReply:
     for number in range(1, _NAMES + 1):
         tried = name if number == 1 else f"{name}-{number}"
         body = {"name": tried, "seed_urls": [url]}
-        reply = await pages.call(request, "POST", _JOBS, body, once=_numbered(once, number))
+        reply = await pages.call(request, "POST", JOBS, body, once=_numbered(once, number))
         if reply.error is None or reply.error.code != "CONFLICT" or reply.error.field != "name":
             break
     return reply

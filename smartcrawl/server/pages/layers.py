@@ -38,6 +38,7 @@ from smartcrawl.server.pages.static_files import STATIC
 logger = logging.getLogger(__name__)
 
 LOGIN: Final = "/login"
+_LONGEST_QUERY: Final = 32_000  #: characters of typed fields that come back; a request takes 64 KiB
 #: Paths that show nothing of the registry, and are there for everyone.
 OPEN_PAGES: Final = ("/opensearch.xml", "/search.js")
 _POLICY: Final = (
@@ -231,6 +232,11 @@ def login_answer(pages: Pages, request: Request, form: Mapping[str, str] | None)
     return show_login(pages, request, shown_by(request), kept=kept)
 
 
+def is_form_kept(kept: str) -> bool:
+    """Whether the fields of a form, as a query, come back after the login."""
+    return 0 < len(kept) <= _LONGEST_QUERY
+
+
 def shown_by(request: Request) -> str:
     """Return the path of the page whose form was sent: the one that the browser names."""
     referer = request.headers.get("referer", "")
@@ -247,6 +253,7 @@ def show_login(
 ) -> Response:
     """Return the login; ``then``: the path afterwards, ``kept``: its query of typed fields."""
     values: dict[str, Any] = {"then": then, "kept": kept, "error": error, "title": "Log in"}
+    values["comes_back"] = is_form_kept(kept)
     token, cookie = page_form_token(request.scope), ""
     if not token:
         cookie, token = new_page_form_cookie()

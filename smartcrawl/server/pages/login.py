@@ -10,7 +10,7 @@ from starlette.responses import Response
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.errors import api_not_found
 from smartcrawl.server.keys import Key, Scope, find_api_key
-from smartcrawl.server.pages.layers import LOGIN, show_login, shown_by
+from smartcrawl.server.pages.layers import LOGIN, is_form_kept, show_login, shown_by
 from smartcrawl.server.pages.pages import THEME_COOKIE, THEMES, Pages, page_form, safe_page_path
 from smartcrawl.server.pages.sessions import (
     PageSession,
@@ -25,7 +25,6 @@ from smartcrawl.server.pages.static_files import STATIC, page_static_files
 _WRONG: Final = "This key is unknown, expired or revoked."
 _TOO_SMALL: Final = "A key of scope search is for search boxes only: log in with one of scope read."
 _YEAR: Final = 31_536_000
-_LONGEST_QUERY: Final = 4_000  #: characters of typed fields that come back
 
 
 def add_pages(pages: Pages) -> None:
@@ -53,8 +52,7 @@ def add_pages(pages: Pages) -> None:
             error = _WRONG if key is None else _TOO_SMALL
             return show_login(pages, request, then, kept=kept, error=error)
         joined = "&" if "?" in then else "?"
-        typed = f"{joined}{kept}" if kept and len(kept) <= _LONGEST_QUERY else ""
-        answer = pages.redirect(then + typed)
+        answer = pages.redirect(then, f"{joined}{kept}" if is_form_kept(kept) else "")
         set_page_session_cookie(request, answer, token)
         return answer
 

@@ -226,9 +226,12 @@ class Pages:
             raise reply.error
         return reply.data
 
-    def redirect(self, path: str) -> Response:
-        """Return a redirect to another page of this server, after a form was carried out."""
-        return RedirectResponse(safe_page_path(path), 303)
+    def redirect(self, path: str, typed: str = "") -> Response:
+        """Return a redirect to another page of this server, after a form was carried out.
+
+        ``typed``: a query, or a further part of one, that brings typed fields back.
+        """
+        return RedirectResponse(safe_page_path(path) + typed, 303)
 
 
 async def _called(app: ASGIApp, scope: AsgiScope, sent: bytes) -> ApiReply:

@@ -13,6 +13,7 @@ _SHOWN: Final = 100  #: hosts of a page
 _MOST_JOBS: Final = 1_000
 _BARS: Final = ("new", "modified", "lost", "removed")
 _HEIGHT: Final = 24  #: of a sparkline, in its units
+_DONE: Final = {"deleted": "It is deleted; its pages stay searchable."}
 _STEP: Final = 6  #: pixels from one bar to the next
 
 
@@ -25,7 +26,8 @@ def add_pages(pages: Pages) -> None:
         waiting = {job["name"]: job for job in jobs["jobs"] if job["type"] == "crawl"}
         rows = [_row(one, waiting.pop(one["source"], None)) for one in found["sources"]]
         new = [job for job in waiting.values() if job["status"] != "cancelled"]
-        return pages.show(request, "sources.html", title="Sources", rows=rows, new=new)
+        done = _DONE.get(request.query_params.get("done", ""), "")
+        return pages.show(request, "sources.html", title="Sources", rows=rows, new=new, done=done)
 
     async def status(request: Request) -> Response:
         found = await pages.read(request, "/api/v1/sources")
