@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.reports.simulation import (
+from smartcrawl.reports.chart import (
     FRAME,
     HEIGHT,
     WIDTH,
