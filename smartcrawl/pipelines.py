@@ -19,6 +19,7 @@ from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.engine.signals import page_signal_event
 from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverError, SinkError
 from smartcrawl.model.pages import Visit
+from smartcrawl.rules.progress import SAMPLE_SECONDS
 from smartcrawl.run.answers import NextRequest, Soft404Probe
 from smartcrawl.run.reading import Reading, VisitSteps, judge_run_visit
 from smartcrawl.run.run import Run
@@ -137,10 +138,26 @@ class CommitPipeline(VisitPipeline):
         super().__init__(crawler, run)
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._sampler: asyncio.TimerHandle | None = None
         self._closing = False
         if run is not None:
             run.registry.indexing.stop_when(partial(is_crawler_stopping, crawler))
             run.workers.listen(self._hurry, self._on_written)
+
+    async def open_spider(self) -> None:
+        """Begin to take samples of the run, also while it has nothing to write (ADR 171)."""
+        if self.run is not None and not self.run.opened.over:
+            self._loop = asyncio.get_running_loop()
+            self._sampler = self._loop.call_later(SAMPLE_SECONDS, self._sample)
+
+    def _sample(self) -> None:
+        run = self.run
+        if run is None or run.failure is not None or self._closing or self._loop is None:
+            return
+        self._sampler = self._loop.call_later(SAMPLE_SECONDS, self._sample)
+        if self._timer is None and not run.batches.is_writing:  # no batch brings one by itself
+            run.batches.batch.is_sample = True
+            self._flush_late()
 
     async def process_item(self, item: Any) -> Any:
         """Add the Visit to the open batch; wait when the writer is two batches behind.
@@ -215,6 +232,8 @@ class CommitPipeline(VisitPipeline):
         """Write the last batch; the run is sealed after this."""
         run = self.run
         self._closing = True
+        if self._sampler is not None:
+            self._sampler.cancel()
         if run is None or run.failure is not None:
             return
         if self._timer is not None:

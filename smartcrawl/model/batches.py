@@ -97,6 +97,7 @@ class Batch:
     noticed: list[tuple[int, int]] = field(default_factory=list)  #: number, modified at
     cut: str | None = None  #: new reasons why the run is incomplete
     listing: str | None = None  #: facts about the listing, for the next run (source.listing)
+    is_sample: bool = False  #: whether it is written although it may have nothing (ADR 171)
     text: int = 0  #: characters of new text
     bodies: int = 0  #: bytes of bodies that are to be stored
 
@@ -142,4 +143,5 @@ class Batch:
             or self.noticed
             or self.cut
             or self.listing
+            or self.is_sample
         )

@@ -218,7 +218,9 @@ class Registry:
         """
         self.check_place()
         self._control.write(
-            lambda: runs.interrupt_run_row(self.connection, run.no, now, list(reasons))
+            lambda: runs.interrupt_run_row(
+                self.connection, run.no, now, list(reasons), is_alive=True
+            )
         )
         return stored_run_result(self.connection, run.no)
 

@@ -9,16 +9,19 @@ from typing import Any, Final
 
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.commit.run_counts import stored_rate_marks
+from smartcrawl.registry.commit.run_samples import failed_page_count, stored_run_samples
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.candidates import EVERY, lowest_stored_number_met
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.removals import RULE_TEXTS
+from smartcrawl.reports.text import report_time_span
 from smartcrawl.rules.forecast import completion_at_rate, rate_of_marks
 from smartcrawl.rules.model import RemovalRule, Word
+from smartcrawl.rules.progress import END_WINDOW, RunEnd, Sample, estimated_run_end
 
 _LIVE: Final = """
 SELECT visits, queued, words, not_modified, conditional_requests, bytes_downloaded, hosts, marks,
-       finished_at, started_at
+       finished_at, started_at, requests
   FROM run WHERE no = ?
 """
 _HOSTS: Final = """
@@ -33,17 +36,24 @@ SELECT min(b.no) FROM run b JOIN run r ON r.source = b.source WHERE r.no = ? AND
 """
 _JOB: Final = "SELECT id FROM job_run WHERE run = ? ORDER BY no DESC LIMIT 1"
 _SOURCE: Final = "SELECT source FROM run WHERE no = ?"
+_SAMPLED: Final = "SELECT started_at, sample_seconds FROM run WHERE no = ?"
 MOST_HOSTS: Final = 100  #: hosts of an open run that are listed
+_NEAR: Final = 1.25  #: times the earliest end up to which one time stands for both
 
 
 def run_live_report(connection: Connection, run: int, now: int) -> dict[str, Any]:
     """Return the progress of a run as committed; ``now``: Unix seconds. A few rows are read."""
     row: Any = connection.execute(_LIVE, (run,)).fetchone()
-    visits, queued, words, same, conditional, size, hosts, marks, finished, started = row
+    visits, queued, words, same, conditional, size, hosts, marks, finished, started, asked = row
     rate = rate_of_marks(stored_rate_marks(marks), now)
     is_open = finished is None
     listed: list[Any] = connection.execute(_HOSTS, (run, MOST_HOSTS)).fetchall() if is_open else []
     counts: Mapping[str, int] = json.loads(words)
+    end = None
+    if is_open:
+        present = Sample(now, visits, queued, asked, same, failed_page_count(counts), size)
+        recent = stored_run_samples(connection, run, now - END_WINDOW)
+        end = estimated_run_end([*recent, present], now)
     return {
         "visited": visits,
         "waiting": queued if is_open else 0,
@@ -54,7 +64,57 @@ def run_live_report(connection: Connection, run: int, now: int) -> dict[str, Any
         "seconds": max(0, (finished or now) - started),
         "pagesPerSecond": round(rate.visits, 2) if is_open else None,
         "estimatedEnd": iso_time(completion_at_rate(queued, rate, now)) if is_open else None,
+        "likelyEnd": None if end is None else iso_time(end.likely),
+        "endText": run_end_text(end, queued, now) if is_open else None,
         "hostsNow": [_host(host) for host in listed],
+    }
+
+
+def run_end_text(end: RunEnd | None, queued: int, now: int) -> str:
+    """Return when an open run may end, in words that say how much is known.
+
+    ``queued``: pages that wait; ``now``: Unix seconds.
+
+    >>> run_end_text(RunEnd(280, 520), 9, 100)
+    'in 3 min if no further page is found, in about 7 min if as many are found as before'
+    >>> run_end_text(RunEnd(280, None), 9, 100)
+    'not before 3 min: more pages are found than are done'
+    """
+    if not queued:
+        return "soon: each page that is known is done"
+    if end is None:
+        return "not known: too few pages are done"
+    least = report_time_span(end.earliest - now)
+    if end.likely is None:
+        return f"not before {least}: more pages are found than are done"
+    if end.likely - now <= _NEAR * (end.earliest - now):
+        return f"in about {report_time_span(end.likely - now)}"
+    return (
+        f"in {least} if no further page is found, in about"
+        f" {report_time_span(end.likely - now)} if as many are found as before"
+    )
+
+
+def run_samples_report(connection: Connection, run: int) -> dict[str, Any]:
+    """Return the samples of the progress of a run, oldest first, and the seconds between two."""
+    row: Any = connection.execute(_SAMPLED, (run,)).fetchone()
+    started, step = row
+    return {
+        "run": run,
+        "everySeconds": step,
+        "samples": [
+            {
+                "at": iso_time(one.at),
+                "seconds": max(0, one.at - started),
+                "visited": one.visits,
+                "waiting": one.queued,
+                "requests": one.requests,
+                "notModified": one.not_modified,
+                "failed": one.failed,
+                "bytesDownloaded": one.size,
+            }
+            for one in stored_run_samples(connection, run)
+        ],
     }
 
 

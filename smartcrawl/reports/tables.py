@@ -59,7 +59,7 @@ SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at
        r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
        r.removed, r.withheld, r.notes, r.due, r.reextracted, r.embedded, r.owed,
        (SELECT count(*) FROM evidence e WHERE e.run = r.no AND e.undone IS NOT NULL),
-       r.data_requests, r.renderings, r.words
+       r.data_requests, r.renderings, r.held, r.words
   FROM run r JOIN source o ON o.no = r.source
  WHERE (:every OR o.name IN carray(:sources)) AND (:any OR r.no = :run)
  ORDER BY r.no DESC LIMIT :most
@@ -82,7 +82,7 @@ RUN_KEYS = (
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
     "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
     "notes", "due", "reextracted", "embedded", "owed", *(word.word for word in Word),
-    "restored", "dataRequests", "renderings",
+    "restored", "dataRequests", "renderings", "held",
 )  # fmt: skip
 
 
@@ -210,7 +210,7 @@ def run_table_report(
     for row in connection.execute(_RUNS, chosen).fetchall():
         counts = json.loads(row[12])
         if not counts:
-            counts = stored_page_counts(connection, row[0]) if scans else json.loads(row[23])
+            counts = stored_page_counts(connection, row[0]) if scans else json.loads(row[24])
         values = (
             *row[:2],
             RunState(row[2]).word,
@@ -223,7 +223,7 @@ def run_table_report(
             bool(row[16]),
             *row[17:20],
             *(counts.get(word.word, 0) for word in Word),
-            *row[20:23],
+            *row[20:24],
         )
         yield dict(zip(RUN_KEYS, values, strict=True))
 

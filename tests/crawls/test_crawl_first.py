@@ -35,7 +35,7 @@ RUN_KEYS = [
     "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
     "notes", "due", "reextracted", "embedded", "owed", "new", "modified", "unchanged", "clone",
     "redirected", "skipped", "failed", "lost", "gone", "excluded", "orphaned", "deleted", "moved",
-    "restored", "dataRequests", "renderings",
+    "restored", "dataRequests", "renderings", "held",
 ]  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").fullmatch
 

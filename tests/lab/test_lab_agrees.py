@@ -40,8 +40,8 @@ TIMES = {
     "first_crawled_at",
     "first_indexed", "first_seen", "gone_since", "last_answered", "last_changed", "last_checked",
     "last_crawled_at", "last_indexed", "lost_since", "next_visit", "released", "response_ms",
-    "robots_failed_at", "robots_fetched_at", "retry_after_at", "since", "started_at", "tried_at",
-    "verified_at", "whole_at",
+    "robots_failed_at", "robots_fetched_at", "retry_after_at", "sampled_at", "since", "started_at",
+    "tried_at", "verified_at", "whole_at",
 }  # fmt: skip
 #: Events that one statement wrote are in the order in which the database had their pages.
 UNORDERED = {("event", "no")}
@@ -49,10 +49,11 @@ UNORDERED = {("event", "no")}
 MARKS = "marks"
 #: The client of the real crawl words what a message of a failure has in brackets.
 MESSAGES = {"detail", "error_message", "robots_error"}
-#: Tables about this place or this moment: folders and tokens, the delay of a host, leases; and the
+#: Tables about this place or this moment: folders and tokens, the delay of a host, leases,
+#: samples of seconds; and the
 #: insides of the full-text index, which is compared by what it finds.
 NOT_COMPARED = {
-    "choice", "host_now", "lease", "smartcrawl_schema", "store", "writer",
+    "choice", "host_now", "lease", "run_sample", "smartcrawl_schema", "store", "writer",
     "chunk_words_config", "chunk_words_data", "chunk_words_docsize", "chunk_words_idx",
 }  # fmt: skip
 

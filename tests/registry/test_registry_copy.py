@@ -20,7 +20,8 @@ LEFT_OUT = frozenset(
         "left_upload", "domain_store", "embed_failure", "library_item", "library_move",
         "library_address", "library_drive", "library_drive_item", "library_metadata", "api_key",
         "reply", "job", "job_run", "library_job", "process", "due_run", "rebuild", "run_host",
-        "host_now", "collapse", "change", "shared_change", "event", "login", "removal_order",
+        "run_sample", "host_now", "collapse", "change", "shared_change", "event", "login",
+        "removal_order",
         "page_session",
     }
 )  # fmt: skip

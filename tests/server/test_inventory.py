@@ -76,6 +76,7 @@ ADDED = {
     "GET /api/v1/runs": Row("", "monitoring", "200"),
     "GET /api/v1/runs/{run}": Row("", "monitoring", "200", "404"),
     "GET /api/v1/runs/{run}/pages": Row("", "monitoring", "200", "404"),
+    "GET /api/v1/runs/{run}/progress": Row("", "monitoring", "200", "404"),
     "GET /api/v1/sources": Row("", "monitoring", "200"),
     "GET /api/v1/hosts": Row("", "monitoring", "200"),
     "GET /api/v1/frontier/due": Row("", "monitoring", "200"),

@@ -9,7 +9,7 @@ import pytest
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.model import Outcome
-from smartcrawl.server.explained.answers import Hosts, RunPages, Runs, RunStory, Sources
+from smartcrawl.server.explained.answers import Hosts, RunPages, Runs, RunSamples, RunStory, Sources
 from tests.registry.build import LATER, NOW, Desk
 from tests.registry.build import closing as choices
 from tests.server.api_client import application, ask, error_of
@@ -93,6 +93,50 @@ def test_an_open_run_tells_its_progress_and_its_hosts(desk: Desk, tmp_path: Path
     assert found["progress"]["words"] == {"unchanged": 1}
     (host,) = found["progress"]["hostsNow"]
     assert (host["host"], host["delayMs"], host["inFlight"]) == ("docs.example.com", 500, 2)
+
+
+def test_a_run_has_samples_of_its_progress(desk: Desk, tmp_path: Path):
+    found = read(tmp_path, "runs/2/progress")
+
+    RunSamples.model_validate(found)
+    assert (found["run"], found["everySeconds"]) == (2, 10)
+    desk.open(now=LATER + 10)
+    desk.write(desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304), now=LATER + 30)
+    first, last = read(tmp_path, "runs/3/progress")["samples"]
+    assert (first["seconds"], first["visited"], first["requests"]) == (0, 0, 0)
+    assert last == {
+        "at": "2025-06-15T16:07:10Z",
+        "seconds": 20,
+        "visited": 1,
+        "waiting": 0,
+        "requests": 1,
+        "notModified": 0,
+        "failed": 0,
+        "bytesDownloaded": 0,
+    }
+
+
+def test_the_end_of_an_open_run_is_estimated_with_what_is_known(desk: Desk, tmp_path: Path):
+    def told() -> tuple[str | None, str]:
+        progress = read(tmp_path, "runs/3")["progress"]  # as of LATER + 60
+        return progress["likelyEnd"], progress["endText"]
+
+    desk.open(now=LATER)
+    assert told() == (None, "soon: each page that is known is done")
+    desk.add(*(f"{BASE}{number}" for number in range(8)), now=LATER + 20)
+    assert told() == (None, "not known: too few pages are done")
+    desk.write(desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304), now=LATER + 30)
+    assert told() == (None, "not before 8 min: more pages are found than are done")
+    with transaction(desk.connection):
+        desk.connection.execute("UPDATE run_sample SET queued = 16 WHERE run = 3")
+    # 8 pages fewer wait than a minute ago, and one was done since
+    assert told() == ("2025-06-15T16:15:40Z", "in about 8 min")
+    with transaction(desk.connection):
+        desk.connection.execute("UPDATE run SET visits = 4 WHERE no = 3")
+    text = "in 2 min if no further page is found, in about 3 min if as many are found as before"
+    with transaction(desk.connection):
+        desk.connection.execute("UPDATE run_sample SET queued = 11 WHERE run = 3")
+    assert told() == ("2025-06-15T16:10:20Z", text)
 
 
 def test_the_counts_of_an_open_run_are_those_that_it_keeps(desk: Desk, tmp_path: Path):
@@ -211,6 +255,8 @@ def test_hosts_are_listed_by_name(desk: Desk, tmp_path: Path):
     [
         ("runs/9", 404, None),
         ("runs/9/pages", 404, None),
+        ("runs/9/progress", 404, None),
+        ("runs/2/progress?limit=1", 400, "limit"),
         ("runs/x", 400, "run"),
         ("runs/2?list=new", 400, "list"),
         ("runs/2/pages?list=all", 400, "list"),

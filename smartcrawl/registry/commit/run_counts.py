@@ -14,10 +14,16 @@ from typing import Any, Final
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
+from smartcrawl.registry.commit.run_samples import (
+    failed_page_count,
+    take_run_sample_row,
+    take_run_sample_row_at_once,
+)
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.forecast import Mark, rate_marks_after
 from smartcrawl.rules.model import Word
+from smartcrawl.rules.progress import SAMPLE_SECONDS, is_sample_due
 
 _COUNTED: Final = (
     "visits",
@@ -34,7 +40,8 @@ _COUNTED: Final = (
 #: The first statement of a batch locks the run's row.
 _BEGIN: Final = f"""
 UPDATE run SET {", ".join(f"{name} = {name} + :{name}" for name in _COUNTED)}
- WHERE no = :run AND state < 2 RETURNING visits, bytes_downloaded, words, marks
+ WHERE no = :run AND state < 2
+RETURNING visits, bytes_downloaded, words, marks, sampled_at, sample_seconds
 """
 _END: Final = """
 UPDATE run SET visits = :visits, queued = queued + :queued, hosts = hosts + :hosts, words = :words,
@@ -108,6 +115,8 @@ class BatchCounts:
         self._visits = self._size = self._queued = 0
         self._words: Words = Counter()
         self._marks: list[Mark] = []
+        self._sampled_at: int | None = None
+        self._sample_seconds = SAMPLE_SECONDS
         self._visiting: list[int] = []
         self._names: Set[str] = frozenset()
         self.hosts = VisitedHosts()  #: hosts that this batch was the first to visit
@@ -125,7 +134,7 @@ class BatchCounts:
                 f"run {self._run} was closed by another process while this one worked on it;"
                 " start the crawl again"
             )
-        self._visits, self._size, words, marks = rows[0]
+        self._visits, self._size, words, marks, self._sampled_at, self._sample_seconds = rows[0]
         self._queued, self._visiting, self.hosts = 0, [], VisitedHosts()
         self._words = Counter(json.loads(words))
         self._marks = stored_rate_marks(marks)
@@ -162,6 +171,9 @@ class BatchCounts:
             "marks": json.dumps(rate_marks_after(self._marks, mark), separators=(",", ":")),
         }
         self._connection.execute(_END, values)
+        if is_sample_due(self._sampled_at, self._sample_seconds, now):
+            failed = failed_page_count(self._words)
+            take_run_sample_row(self._connection, self._run, now, failed)
 
     def _count(self, statement: str, sign: int) -> set[int]:
         """Count the visited pages as they are; return the hosts of those that are visited."""
@@ -230,9 +242,10 @@ def count_run_row_words(connection: Connection, run: int) -> None:
 
 
 def begin_run_row_counts(connection: Connection, run: int, now: int) -> None:
-    """Begin the window of the rate, when a run is opened or resumed."""
+    """Begin the window of the rate, and take a sample, when a run is opened or resumed."""
     row: Any = connection.execute(_TOTALS, (run,)).fetchone()
     connection.execute(_SET_MARKS, (json.dumps([[now, *row]]), run))
+    take_run_sample_row_at_once(connection, run, now)
 
 
 def count_run_row_again(connection: Connection, run: int, now: int) -> None:

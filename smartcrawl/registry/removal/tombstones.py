@@ -117,7 +117,7 @@ _OF_RECORDS: Final = tuple(
 )
 _OF_RUNS: Final = tuple(
     f"DELETE FROM {table} WHERE run IN (SELECT no FROM run WHERE source = ?)"
-    for table in ("seed", "run_host", "host_now", "event", "change", "shared_change")
+    for table in ("seed", "run_host", "run_sample", "host_now", "event", "change", "shared_change")
 )
 _OF_SOURCE: Final = (
     "DELETE FROM candidate WHERE source = ?",

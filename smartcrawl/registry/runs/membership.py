@@ -223,7 +223,7 @@ class Membership(HeartbeatLease):
             connection.execute(LOCK, (self.source,))
             last = not self.others(connection)
             if last:
-                interrupt_run_row(connection, self.run, now, reasons)
+                interrupt_run_row(connection, self.run, now, reasons, is_alive=True)
             connection.execute(_LEAVE, (self.source, self.token, self.run))
             return last
 

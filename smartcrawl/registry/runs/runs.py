@@ -22,6 +22,10 @@ from smartcrawl.registry.commit.run_counts import (
     count_run_row_words,
     delete_run_host_rows,
 )
+from smartcrawl.registry.commit.run_samples import (
+    expire_run_sample_rows,
+    take_run_sample_row_at_once,
+)
 from smartcrawl.registry.connection import Connection, draw_sequence_numbers, transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.numbers import insert_run_row
@@ -431,7 +435,7 @@ UPDATE run SET state = ?, complete = ?, reasons = ?, finished_at = ?
 _NO_HOSTS_NOW = "DELETE FROM host_now WHERE run = ?"
 _VERIFYING = "UPDATE run SET state = ? WHERE no = ? AND state = ? AND requested IS NULL"
 _SETTLED = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
-_SWEPT = "UPDATE run SET state = ?, counts = ? WHERE no = ? AND state = ?"
+_SWEPT = "UPDATE run SET state = ?, counts = ?, held = ? WHERE no = ? AND state = ?"
 #: The first statement of each step of a sweep: concurrent sweeps wait for each other.
 _SWEEPING = "UPDATE run SET removed = removed WHERE no = ? AND state = ?"
 _REMOVED = "UPDATE run SET removed = removed + ? WHERE no = ?"
@@ -442,7 +446,7 @@ SELECT no, rule, detail, probe FROM candidate
 """
 #: One scan of the narrow table; _CLONES counts the clones among the new and modified.
 _COUNTS = """
-SELECT outcome, count(*) FROM state
+SELECT outcome, count(*), count(*) FILTER (WHERE standing = 2) FROM state
  WHERE outcome IS NOT NULL AND reached_run IN (SELECT no FROM run WHERE source = ?) GROUP BY 1
 """
 _CLONES = """
@@ -644,12 +648,19 @@ def is_run_row_there(connection: Connection, run: OpenRun) -> bool:
     return connection.execute(_IS_THERE, row).get is not None
 
 
-def interrupt_run_row(connection: Connection, run: int, now: int, reasons: list[str]) -> None:
-    """Close a run that did not end normally, as its order says; the caller's transaction."""
+def interrupt_run_row(
+    connection: Connection, run: int, now: int, reasons: list[str], *, is_alive: bool = False
+) -> None:
+    """Close a run that did not end normally, as its order says; the caller's transaction.
+
+    ``is_alive``: whether its process closes it, so that its counts are those of now.
+    """
     lock_run_row(connection, run)
     state, ends = state_after_order(run_order_row(connection, run), tuple(reasons))
     values = (state, now, json.dumps(list(ends)), run, RunState.SEALED)
     connection.execute(_INTERRUPT, values)
+    if is_alive and connection.changes():
+        take_run_sample_row_at_once(connection, run, now)
     connection.execute(_NO_HOSTS_NOW, (run,))
 
 
@@ -681,6 +692,8 @@ def seal_run_row(connection: Connection, run: int, reasons: tuple[str, ...], now
         values = (RunState.SEALED, not reasons, json.dumps(list(reasons)), now, run)
         connection.execute(_SEAL, values)
         sealed = connection.changes() > 0
+        if sealed:
+            take_run_sample_row_at_once(connection, run, now)
         connection.execute(_NO_HOSTS_NOW, (run,))
         delete_run_host_rows(connection, run)
         return sealed
@@ -756,23 +769,29 @@ def sweep_candidate_rows(
         expire_undo_rows(connection, source, steady - ending.closing.undo_ttl)
         if ending.closing.gone_ttl:
             record.purge_unreadable_rows(connection, steady - ending.closing.gone_ttl)
+            expire_run_sample_rows(connection, source, steady - ending.closing.gone_ttl)
         if connection.execute(_IS_COMPLETE, (run,)).get:
             delete_expired_tombstone_rows(connection, replace(ending, now=steady))
             delete_unused_data_rows(connection, ending.source)
         delete_source_collapsed_rows(connection, source)
-        counts = {word.word: n for word, n in _count(connection, source).items()}
-        values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)
+        found, held = _count(connection, source)
+        counts = {word.word: n for word, n in found.items()}
+        values = (RunState.SWEPT, json.dumps(counts), held, run, RunState.SETTLED)
         connection.execute(_SWEPT, values)
         if (configuration := ending.closing.configuration) is not None:
             note_fresh_source_row(connection, source, run, now, configuration)
 
 
-def _count(connection: Connection, source: int) -> dict[Word, int]:
-    """Return the number of records of a source by word; each record counts once."""
+def _count(connection: Connection, source: int) -> tuple[dict[Word, int], int]:
+    """Return the number of records of a source by word, and of its stored pages.
+
+    Each record counts once.
+    """
     found: Any = connection.execute(_COUNTS, (source,)).fetchall()
-    counts = Counter({Word(code): n for code, n in found})
+    counts = Counter({Word(code): n for code, n, _ in found})
     clones: Any = connection.execute(_CLONES, (source,)).fetchall()
     for code, n in clones:
         counts[Word(code)] -= n
         counts[Word.CLONE] += n
-    return {word: n for word, n in sorted(counts.items()) if n}
+    held = sum(held for *_, held in found)
+    return {word: n for word, n in sorted(counts.items()) if n}, held

@@ -292,7 +292,16 @@ class RunProgress(Answer):
     pagesPerSecond: float | None = Field(  # noqa: N815  # likewise
         description="Mean of the last minute; null once it is over", examples=[2.5]
     )
-    estimatedEnd: Time | None = Field(description="Null once it is over")  # noqa: N815  # likewise
+    estimatedEnd: Time | None = Field(  # noqa: N815  # likewise
+        description="If no further page is found; null once it is over"
+    )
+    likelyEnd: Time | None = Field(  # noqa: N815  # likewise
+        description="If as many pages are found as in the last ten minutes; null: not known, more"
+        " are found than are done, or it is over"
+    )
+    endText: str | None = Field(  # noqa: N815  # likewise
+        description="The same in words; null once it is over", examples=["in about 5 min"]
+    )
     hostsNow: list[dict[str, Any]] = Field(  # noqa: N815  # likewise
         description="The first 100 hosts of an open run: `delayMs`, `inFlight`, `parkedUntil`,"
         " `pausedUntil`, `down`, `retryAfter`"
@@ -315,6 +324,30 @@ class RunStory(RunRow):
         examples=["jb_5d0c1f6a2b3e4d7c"],
     )
     orders: list[OrderedRemoval] = Field(description="Its approvals and undos, newest first")
+
+
+class RunSample(Answer):
+    """The counts of a run since it began, as of a commit."""
+
+    at: Time
+    seconds: int = Field(description="Since the run began", examples=[10])
+    visited: int = Field(description="Pages done", examples=[120])
+    waiting: int = Field(description="Pages reached, and not visited", examples=[30])
+    requests: int = Field(examples=[125])
+    notModified: int = Field(description="As in runs", examples=[117])  # noqa: N815  # as the keys of runs
+    failed: int = Field(description="Pages", examples=[1])
+    bytesDownloaded: int = Field(examples=[45_678])  # noqa: N815  # likewise
+
+
+class RunSamples(Answer):
+    """Samples of the progress of a run, from its begin to its end."""
+
+    run: int = Field(examples=[17])
+    everySeconds: int = Field(  # noqa: N815  # as the keys of runs
+        description="From one sample to the next; twice as many each time that they are thinned",
+        examples=[10],
+    )
+    samples: list[RunSample] = Field(description="At most 360, oldest first")
 
 
 class RunPage(Answer):

@@ -23,13 +23,14 @@ from smartcrawl.reports.run_story import (
     run_note_texts,
     run_page_rows,
     run_reason_texts,
+    run_samples_report,
 )
 from smartcrawl.reports.tables import run_table_report
 from smartcrawl.reports.today import is_reported_library
 from smartcrawl.rules.visibility import Reader
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import api_not_found
-from smartcrawl.server.explained.answers import RunPages, Runs, RunStory
+from smartcrawl.server.explained.answers import RunPages, Runs, RunSamples, RunStory
 from smartcrawl.server.explained.orders import removal_order_data
 from smartcrawl.server.explained.removals import chosen_source_names
 from smartcrawl.server.queries import (
@@ -127,6 +128,16 @@ def run_data(connection: Connection, context: Context, run: int, reader: Reader)
     }
 
 
+def run_samples_data(connection: Connection, run: int, reader: Reader) -> dict[str, Any]:
+    """Return the samples of a run under the keys of ``RunSamples``.
+
+    Raises:
+        ApiError: the caller may read no run of this number.
+    """
+    check_readable_run(connection, run, reader)
+    return run_samples_report(connection, run)
+
+
 def run_pages_data(
     connection: Connection, query: RunPagesQuery, run: int, reader: Reader
 ) -> dict[str, Any]:
@@ -180,6 +191,19 @@ def add_routes(context: Context, router: APIRouter) -> None:
     async def get_run(request: Request, run: _RUN) -> Response:
         no, reader = number_of_path(run, "run"), context.reader(request)
         work = partial(run_data, context=context, run=no, reader=reader)
+        return json_response(await to_thread.run_sync(stores.read_moment, work))
+
+    @router.get(
+        "/runs/{run}/progress",
+        tags=["runs"],
+        summary="Samples of the progress of a run: done, waiting, requests, 304s, failures, bytes",
+        response_model=RunSamples,
+        responses={404: {}},
+        dependencies=[Depends(refuse_api_query)],
+    )
+    async def get_progress_of_run(request: Request, run: _RUN) -> Response:
+        no, reader = number_of_path(run, "run"), context.reader(request)
+        work = partial(run_samples_data, run=no, reader=reader)
         return json_response(await to_thread.run_sync(stores.read_moment, work))
 
     @router.get(

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.commit.run_counts import stored_rate_marks
+from smartcrawl.registry.commit.run_samples import failed_page_count
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.databases import Database, DatabaseControl
 from smartcrawl.rules.forecast import Mark, completion_at_rate, rate_of_marks
-from smartcrawl.rules.model import Word
 from smartcrawl.rules.run_orders import JobStatus
 from smartcrawl.sources.jobs import CONFLICT, NOT_FOUND, JobDefinition, JobError, JobSchedule
 from smartcrawl.sources.kinds import DOCUMENTS
@@ -360,7 +360,6 @@ _LAST: Final = """
 SELECT r.visits, r.queued, r.words, r.bytes_downloaded, r.hosts, r.marks FROM run r
  WHERE r.no = (SELECT max(k.run) FROM job_run k WHERE k.job = ?)
 """
-_FAILED: Final = (Word.FAILED, Word.LOST, Word.GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,8 +380,7 @@ class JobProgress:
         if run is None:
             return cls()
         crawled, queued, stored, downloaded, hosts, marks = run
-        words = json.loads(stored)
-        failed = sum(words.get(word.word, 0) for word in _FAILED)
+        failed = failed_page_count(json.loads(stored))
         return cls(crawled, queued, failed, downloaded, hosts, tuple(stored_rate_marks(marks)))
 
     def data(self, job: Job, now: int) -> dict[str, Any]:
