@@ -41,6 +41,7 @@ HOOKS: Final = {
     "on_headers_complete": "httptools, of parsers",
     "on_message_begin": "httptools, of parsers",
     "on_message_complete": "httptools, of parsers",
+    "open_spider": "Scrapy, of pipelines",
     "lineLengthExceeded": "Twisted, of protocols that read lines",
     "process_item": "Scrapy, of pipelines",
     "process_spider_output": "Scrapy, of spider middlewares",

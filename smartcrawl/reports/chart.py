@@ -242,6 +242,15 @@ _DAY: Final = 86_400
 Tick = tuple[float, str]  #: place across, text
 
 
+class Drawing(str):
+    """A picture in SVG, which templates take as markup; its texts are escaped."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        return str(self)
+
+
 @dataclass(frozen=True, slots=True)
 class ChartLine:
     """One line of a picture: a value for each place; None: it is not known, and the line breaks."""
@@ -297,7 +306,7 @@ def line_chart(
     ticks: Sequence[Tick],
     x_axis: str,
     y_axis: str,
-) -> str:
+) -> Drawing:
     """Return the SVG of some lines, for a page whose stylesheet has their colours.
 
     ``places``: of the values, in ascending order. ``name``: of the picture in its page, which
@@ -323,20 +332,26 @@ def line_chart(
         low, high = low - 1, high + 1
     across = _Axis((low, high), frame.left, frame.right)
     up = _Axis(upwards, frame.bottom, frame.top)
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {_PAGE_WIDTH}'
-            f' {_PAGE_HEIGHT}" role="img" aria-labelledby="{name}-title {name}-text"'
-            ' font-size="13" fill="currentColor">',
-            f'  <title id="{name}-title">{_text(title)}</title>',
-            f'  <desc id="{name}-text">{_text(description)}</desc>',
-            *_page_grid(frame, across, up, ticks, labels),
-            _label((frame.left + frame.right) / 2, _PAGE_HEIGHT - 4, x_axis, "middle"),
-            _label(4, 12, y_axis, "start"),
-            *_legend(lines, rows),
-            *(line for no, one in enumerate(lines) for line in _line(no, one, places, across, up)),
-            "</svg>",
-        ]
+    return Drawing(
+        "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {_PAGE_WIDTH}'
+                f' {_PAGE_HEIGHT}" role="img" aria-labelledby="{name}-title {name}-text"'
+                ' font-size="13" fill="currentColor">',
+                f'  <title id="{name}-title">{_text(title)}</title>',
+                f'  <desc id="{name}-text">{_text(description)}</desc>',
+                *_page_grid(frame, across, up, ticks, labels),
+                _label((frame.left + frame.right) / 2, _PAGE_HEIGHT - 4, x_axis, "middle"),
+                _label(4, 12, y_axis, "start"),
+                *_legend(lines, rows),
+                *(
+                    line
+                    for no, one in enumerate(lines)
+                    for line in _line(no, one, places, across, up)
+                ),
+                "</svg>",
+            ]
+        )
     )
 
 

@@ -36,7 +36,7 @@ SELECT min(b.no) FROM run b JOIN run r ON r.source = b.source WHERE r.no = ? AND
 """
 _JOB: Final = "SELECT id FROM job_run WHERE run = ? ORDER BY no DESC LIMIT 1"
 _SOURCE: Final = "SELECT source FROM run WHERE no = ?"
-_SAMPLED: Final = "SELECT started_at, sample_seconds FROM run WHERE no = ?"
+_SAMPLED: Final = "SELECT started_at, finished_at, sample_seconds FROM run WHERE no = ?"
 MOST_HOSTS: Final = 100  #: hosts of an open run that are listed
 _NEAR: Final = 1.25  #: times the earliest end up to which one time stands for both
 
@@ -98,9 +98,11 @@ def run_end_text(end: RunEnd | None, queued: int, now: int) -> str:
 def run_samples_report(connection: Connection, run: int) -> dict[str, Any]:
     """Return the samples of the progress of a run, oldest first, and the seconds between two."""
     row: Any = connection.execute(_SAMPLED, (run,)).fetchone()
-    started, step = row
+    started, finished, step = row
     return {
         "run": run,
+        "startedAt": iso_time(started),
+        "finishedAt": iso_time(finished),
         "everySeconds": step,
         "samples": [
             {

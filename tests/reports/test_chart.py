@@ -1,4 +1,4 @@
-"""A picture of labelled dots, read as XML."""
+"""Pictures of labelled dots and of lines, read as XML."""
 
 import re
 from itertools import combinations, pairwise
@@ -11,12 +11,17 @@ from hypothesis import strategies as st
 from smartcrawl.reports.chart import (
     FRAME,
     HEIGHT,
+    MOST_LINES,
     WIDTH,
     ChartBox,
+    ChartLine,
     Dot,
     chart_label_boxes,
     chart_ticks,
+    line_chart,
+    row_ticks,
     scatter_chart,
+    time_ticks,
 )
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -198,3 +203,141 @@ def test_round_values_are_few_and_in_equal_steps(values):
     assert 0 in found
     steps = [later - earlier for earlier, later in pairwise(found)]
     assert all(step == pytest.approx(steps[0]) for step in steps)
+
+
+# Lines for a page
+
+LINES = [ChartLine("requests", [1, 4, None, 2]), ChartLine("304", [0, 0.5, 1, 2])]
+AXES = {"name": "n", "title": "t", "description": "d", "x_axis": "x", "y_axis": "y"}
+MANY_LINES = st.integers(0, 40).flatmap(
+    lambda size: st.lists(
+        st.builds(
+            ChartLine,
+            name=st.text(),
+            values=st.lists(st.none() | st.floats(0, 1e12), min_size=size, max_size=size),
+        ),
+        max_size=MOST_LINES,
+    ).map(lambda lines: (size, lines))
+)
+
+
+def lined(places, lines, **changed):
+    given = {"ticks": row_ticks([str(place) for place in places])} | AXES | changed
+    return ElementTree.fromstring(line_chart(places, lines, **given))
+
+
+def paths(group):
+    return [node.get("d") for node in group.findall(f"{SVG}path")]
+
+
+def drawn_lines(svg):
+    """The groups of lines without those of the legend."""
+    named = svg.findall(f"{SVG}g")
+    return named[len(named) // 2 :]
+
+
+def test_lines_differ_by_strokes_and_markers_and_not_by_colours_alone():
+    lines = [ChartLine(f"line {n}", [n, n + 1]) for n in range(MOST_LINES)]
+    svg = lined([0, 1], lines)
+    strokes, shapes = set(), set()
+    for group in drawn_lines(svg):
+        line, *markers = group.findall(f"{SVG}path")
+        strokes.add(line.get("stroke-dasharray"))
+        shapes.add(re.sub(r"^M[\d.]+ [\d.]+", "", markers[0].get("d")))
+
+    assert (len(strokes), len(shapes)) == (MOST_LINES, MOST_LINES)
+    assert [group.get("class") for group in drawn_lines(svg)] == [
+        f"line s{n}" for n in range(1, MOST_LINES + 1)
+    ]
+    assert {f"line {n}" for n in range(MOST_LINES)} <= {t.text for t in svg.iter(f"{SVG}text")}
+
+
+def test_a_line_breaks_where_a_value_is_not_known():
+    first, second = drawn_lines(lined([0, 1, 2, 3], LINES))
+
+    assert (paths(first)[0].count("M"), len(paths(first)) - 1) == (2, 3)
+    assert (paths(second)[0].count("M"), len(paths(second)) - 1) == (1, 4)
+
+
+def test_values_of_lines_map_to_places_in_their_order():
+    (group,) = drawn_lines(lined([0, 1, 3], [ChartLine("a", [0, 10, 5])]))
+    points = [
+        tuple(map(float, one.split())) for one in re.findall(r"[\d.]+ [\d.]+", paths(group)[0])
+    ]
+
+    (x0, y0), (x1, y1), (x2, y2) = points
+    assert x2 - x1 == pytest.approx(2 * (x1 - x0), abs=0.2)
+    assert y0 - y1 == pytest.approx(2 * (y0 - y2), abs=0.2)
+
+
+@given(MANY_LINES)
+def test_any_lines_stay_in_the_picture(given_lines):
+    size, lines = given_lines
+    svg = lined(list(range(size)), lines)
+    _, _, width, height = map(float, svg.get("viewBox").split())
+
+    for group in drawn_lines(svg):
+        for x, y in re.findall(r"[ML]([-\d.]+) ([-\d.]+)", " ".join(paths(group))):
+            assert 0 <= float(x) <= width
+            assert 0 <= float(y) <= height
+
+
+def test_a_picture_of_many_values_has_few_markers():
+    (group,) = drawn_lines(lined(range(360), [ChartLine("a", list(range(360)))]))
+
+    assert len(paths(group)) - 1 == 12
+
+
+def test_a_picture_needs_no_style_and_its_ids_begin_with_its_name():
+    text = line_chart([0, 1, 2, 3], LINES, ticks=[], **AXES | {"name": "requests"})
+
+    assert not re.search(r"style|<script|href|url\(| on\w+=", text)
+    assert set(re.findall(r' id="([^"]+)"', text)) == {"requests-title", "requests-text"}
+
+
+@pytest.mark.parametrize("name", ["<script>&\"'</svg>", "a\x00b\x1bc\ufffe", "\ud800", ""])
+def test_names_of_lines_are_text(name):
+    given = {"title": name, "description": name, "x_axis": name, "y_axis": name}
+    svg = lined([0, 1], [ChartLine(name, [1, 2])], ticks=[(0, name)], **given)
+    shown = re.sub("[\x00\x1b\ufffe\ud800]", "\ufffd", name)
+
+    texts = [node.text or "" for node in svg.iter(f"{SVG}text")]
+    assert texts.count(shown) == 4
+    assert (svg.find(f"{SVG}title").text or "") == shown
+    assert svg.find(f".//{SVG}script") is None
+
+
+def test_too_many_lines_or_values_are_refused():
+    with pytest.raises(ValueError, match="at most 6 lines"):
+        lined([0], [ChartLine(str(n), [1]) for n in range(MOST_LINES + 1)])
+    with pytest.raises(ValueError, match="a value for each place"):
+        lined([0, 1], [ChartLine("a", [1])])
+
+
+@pytest.mark.parametrize(
+    ("span", "texts"),
+    [
+        (0, ["15:06:40"]),
+        (60, ["15:06:45", "15:07:00", "15:07:15", "15:07:30"]),
+        (3_600, ["15:15", "15:30", "15:45", "16:00"]),
+        (86_400, ["06-15 18:00", "06-16 00:00", "06-16 06:00", "06-16 12:00"]),
+        (3 * 86_400, ["2025-06-16", "2025-06-17", "2025-06-18"]),
+    ],
+)
+def test_times_on_an_axis_are_round(span: int, texts: list[str]):
+    assert [text for _, text in time_ticks(1_750_000_000, 1_750_000_000 + span)] == texts
+
+
+@given(st.integers(0, 2_000_000_000), st.integers(0, 400_000_000))
+def test_times_on_an_axis_are_few_and_within_it(first: int, span: int):
+    found = [place for place, _ in time_ticks(first, first + span)]
+
+    assert 1 <= len(found) <= 6
+    assert all(first <= place <= first + span for place in found)
+
+
+def test_names_of_many_runs_are_some_of_them():
+    assert [text for _, text in row_ticks([str(n) for n in range(50)])] == [
+        str(n) for n in range(0, 50, 5)
+    ]
+    assert row_ticks([]) == ()

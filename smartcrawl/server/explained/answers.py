@@ -343,6 +343,9 @@ class RunSamples(Answer):
     """Samples of the progress of a run, from its begin to its end."""
 
     run: int = Field(examples=[17])
+    startedAt: Time  # noqa: N815  # as the keys of runs
+    finishedAt: Time | None = Field(description="Null while it is open")  # noqa: N815  # likewise
+    isRunning: bool = Field(description="As in runs")  # noqa: N815  # likewise
     everySeconds: int = Field(  # noqa: N815  # as the keys of runs
         description="From one sample to the next; twice as many each time that they are thinned",
         examples=[10],

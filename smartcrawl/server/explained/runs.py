@@ -128,14 +128,18 @@ def run_data(connection: Connection, context: Context, run: int, reader: Reader)
     }
 
 
-def run_samples_data(connection: Connection, run: int, reader: Reader) -> dict[str, Any]:
+def run_samples_data(
+    connection: Connection, context: Context, run: int, reader: Reader
+) -> dict[str, Any]:
     """Return the samples of a run under the keys of ``RunSamples``.
 
     Raises:
         ApiError: the caller may read no run of this number.
     """
-    check_readable_run(connection, run, reader)
-    return run_samples_report(connection, run)
+    name = check_readable_run(connection, run, reader)
+    found = run_samples_report(connection, run)
+    is_open = found["finishedAt"] is None
+    return found | {"isRunning": is_open and context.stores.database.is_held(name)}
 
 
 def run_pages_data(
@@ -203,7 +207,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
     )
     async def get_progress_of_run(request: Request, run: _RUN) -> Response:
         no, reader = number_of_path(run, "run"), context.reader(request)
-        work = partial(run_samples_data, run=no, reader=reader)
+        work = partial(run_samples_data, context=context, run=no, reader=reader)
         return json_response(await to_thread.run_sync(stores.read_moment, work))
 
     @router.get(

@@ -1,5 +1,7 @@
 """Markup made of values: times, crawled texts, highlights and links. All else are templates.
 
+Pictures of ``reports.chart`` are markup by themselves: all their texts are escaped there.
+
 Crawled text is hostile. It gets into a page by these functions, or escaped by the templates: never
 as markup of its own, never as an address but one of http or https, never with characters that turn
 or hide the text around it, and always where htmx looks for no attributes (``hx-disable``).
@@ -122,6 +124,16 @@ def relative_time(seconds: float, now: float) -> str:
     return f"{span} ago" if past > 0 else f"in {span}"
 
 
+def exact_time(moment: str) -> Markup:
+    """Return a time, as of ``iso_time``, to the second.
+
+    >>> exact_time("2024-01-20T10:00:00Z")
+    Markup('<time datetime="2024-01-20T10:00:00Z">2024-01-20 10:00:00</time>')
+    """
+    shown = datetime.fromisoformat(moment).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return Markup('<time datetime="{}">{}</time>').format(moment, shown)
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun.
 
@@ -140,6 +152,7 @@ def page_markup_filters(clock: Callable[[], float]) -> dict[str, Callable[..., o
         "outside": outside_link,
         "is_outside": is_outside_address,
         "when": lambda moment: time_element(moment, clock()),
+        "utc": exact_time,
         "counted": counted,
         "number": lambda value: f"{value:,}",
     }

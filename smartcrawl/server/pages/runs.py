@@ -11,10 +11,17 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from smartcrawl.registry.connection import Connection
+from smartcrawl.reports.run_charts import (
+    Chart,
+    run_changes_chart,
+    run_requests_chart,
+    run_stored_chart,
+)
 from smartcrawl.reports.text import run_state_text
 from smartcrawl.rules.model import RunState, Word
 from smartcrawl.rules.seal import only_not_due
-from smartcrawl.server.explained.runs import check_readable_run, run_data
+from smartcrawl.server.explained.runs import check_readable_run, run_data, run_samples_data
 from smartcrawl.server.jobs.logs import job_log, open_job_log
 from smartcrawl.server.pages.pages import LAST_FRAGMENT, Pages, is_page_fragment, page_query
 from smartcrawl.server.queries import NUMBER_PATTERN, KeptAnswers
@@ -27,6 +34,8 @@ _TAIL: Final = 32_768  #: bytes of the end of a log
 _LINES: Final = 200  #: lines of it
 _LEVELS: Final = ("INFO", "WARNING", "ERROR")
 _LIVE_SECONDS: Final = 1.0  #: one fragment serves all who watch a run
+_DRAWN_SECONDS: Final = 5.0  #: the same of its picture, which has a new point every ten seconds
+_DRAWN: Final = 50  #: runs of a picture of a source
 _WATCHED: Final = 100  #: runs whose fragments are kept
 _NUMBER: Final = re.compile(NUMBER_PATTERN.strip("^$"), re.ASCII)
 #: Counts of a run that are compared with those of the run before, in words.
@@ -83,16 +92,18 @@ def run_log_tail(path: Path, level: str = "") -> list[str]:
 
 
 class _Watching:
-    """The fragment of an open run, which is made once a second for all who watch it."""
+    """The fragments of open runs, each made once in its seconds for all who watch the run."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._kept: KeptAnswers[tuple[str, bool]] = KeptAnswers(
-            _LIVE_SECONDS, _WATCHED, pages.context.clock
-        )
+        clock = pages.context.clock
+        self._kept: KeptAnswers[tuple[str, bool]] = KeptAnswers(_LIVE_SECONDS, _WATCHED, clock)
+        self._drawn: KeptAnswers[tuple[str, bool]] = KeptAnswers(_DRAWN_SECONDS, _WATCHED, clock)
 
-    async def answer(self, request: Request, run: int) -> Response:
-        """Answer with the fragment; the rights of the visitor are checked before.
+    async def answer(self, request: Request, run: int, *, is_chart: bool) -> Response:
+        """Answer with a fragment; the rights of the visitor are checked before.
+
+        ``is_chart``: that of the requests over time; else that of the counts.
 
         Raises:
             ApiError: the visitor may read no run of this number.
@@ -101,17 +112,23 @@ class _Watching:
         reader = context.reader(request)
         await context.stores.read_little(lambda seen: check_readable_run(seen, run, reader))
 
-        def work() -> tuple[str, bool]:
-            found = context.stores.read_moment(lambda seen: run_data(seen, context, run, reader))
-            return self.text(found), found["isRunning"]
+        def counts(seen: Connection) -> tuple[str, bool]:
+            found = run_data(seen, context, run, reader)
+            values = {"run": found, "progress": found["progress"], "path": f"/runs/{run}"}
+            return self._text("run_progress.html", **values), found["isRunning"]
 
-        text, is_running = await self._kept.get(run, work)
+        def chart(seen: Connection) -> tuple[str, bool]:
+            found = run_samples_data(seen, context, run, reader)
+            drawn = run_requests_chart(found["samples"])
+            return self._text("run_chart.html", chart=drawn), found["isRunning"]
+
+        kept, read = (self._drawn, chart) if is_chart else (self._kept, counts)
+        text, is_running = await kept.get(run, lambda: context.stores.read_moment(read))
         return HTMLResponse(text, 200 if is_running else LAST_FRAGMENT)
 
-    def text(self, run: dict[str, Any]) -> str:
-        """Return the fragment; nothing of it is about one visitor."""
-        template = self._pages.environment.get_template("run_progress.html")
-        return template.render(run=run, progress=run["progress"], path=f"/runs/{run['run']}")
+    def _text(self, template: str, **values: object) -> str:
+        """Return a fragment; nothing of it is about one visitor."""
+        return self._pages.environment.get_template(template).render(values)
 
 
 def add_pages(pages: Pages) -> None:
@@ -122,7 +139,12 @@ def add_pages(pages: Pages) -> None:
         given = request.query_params
         query = page_query({}, limit=_SHOWN, source=given.get("source"), offset=given.get("offset"))
         found = await pages.read(request, f"{_RUNS}{query}")
-        source = given.get("source", "")
+        source, charts = given.get("source", ""), dict[str, Chart | None]()
+        if source:
+            last = await pages.read(
+                request, f"{_RUNS}{page_query({}, source=source, limit=_DRAWN)}"
+            )
+            charts = await to_thread.run_sync(_source_charts, last["runs"])
         return pages.show(
             request,
             "runs.html",
@@ -131,18 +153,21 @@ def add_pages(pages: Pages) -> None:
             pagination=found["pagination"],
             asked=given,
             chosen=source,
+            charts=charts,
         )
 
     async def show(request: Request) -> Response:
         no = request.path_params["run"]
         if is_page_fragment(request) and _NUMBER.fullmatch(no):
-            return await watching.answer(request, int(no))
+            is_chart = request.query_params.get("part") == "chart"
+            return await watching.answer(request, int(no), is_chart=is_chart)
         run, given = await pages.read(request, f"{_RUNS}/{no}"), request.query_params
         which = given.get("list", "")
         which = which if which in _LISTS else next((one for one in _LISTS if run[one]), "new")
         query = page_query({}, list=which, limit=_PAGES, offset=given.get("offset"))
         listed = await pages.read(request, f"{_RUNS}/{no}/pages{query}")
         level = given.get("level", "")
+        sampled = await pages.read(request, f"{_RUNS}/{no}/progress")
         return pages.show(
             request,
             "run.html",
@@ -150,6 +175,7 @@ def add_pages(pages: Pages) -> None:
             run=run,
             result=run_result_word(run),
             progress=run["progress"],
+            chart=await to_thread.run_sync(run_requests_chart, sampled["samples"]),
             counts=_counts(run),
             lists=[(one, run[one]) for one in _LISTS],
             which=which,
@@ -162,6 +188,12 @@ def add_pages(pages: Pages) -> None:
 
     pages.add("/runs", show_all, navigated="Runs")
     pages.add("/runs/{run}", show)
+
+
+def _source_charts(runs: list[dict[str, Any]]) -> dict[str, Chart | None]:
+    """Return the pictures of the runs of a source, newest first, by the names of their parts."""
+    oldest_first = runs[::-1]
+    return {"changes": run_changes_chart(oldest_first), "stored": run_stored_chart(oldest_first)}
 
 
 async def _log(pages: Pages, id_: str | None, level: str) -> list[str]:

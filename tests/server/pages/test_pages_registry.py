@@ -396,6 +396,81 @@ def test_an_open_run_is_live_and_one_fragment_serves_all_viewers(site: Site, vis
     assert "It ended." in ended.text
 
 
+def test_the_requests_of_a_run_are_drawn_and_live_while_it_is_open(site: Site, visitor: Visitor):
+    site.desk.open(now=LATER + 60)
+    watch = {"HX-Request": "true"}
+    with site.database.take("docs", "now"):
+        page = visitor.page("/runs/3")
+        live = page.get_element_by_id("live-chart")
+        assert (live.get("hx-get"), live.get("hx-trigger")) == (
+            *("/runs/3?part=chart", "every 10s, seen"),
+        )
+        assert "the first figures come after ten seconds" in words(live)
+        visit = site.desk.visit(KEPT[0], outcome=Outcome.NOT_MODIFIED, status=304)
+        site.desk.write(visit, now=LATER + 70)
+        drawn = fresh(site).get("/runs/3?part=chart", headers=watch)
+    assert drawn.status_code == 200
+    figure = parsed(drawn)
+    assert words(figure.find("figcaption")) == "0.1 requests a second on average, 0.1 at most"
+    assert figure.xpath("//*[local-name()='svg'][@role='img']/*[local-name()='title']/text()") == [
+        "0.1 requests a second on average, 0.1 at most"
+    ]
+    numbers = cells(figure, "0.1 requests")
+    assert [row[1:] for row in numbers] == [["0.1", "0.0", "0.0", "1", "0"]]
+
+    site.desk.seal("interrupted", now=LATER + 75)
+    assert fresh(site).get("/runs/3?part=chart", headers=watch).status_code == 286
+    assert len(fresh(site).page("/runs/3").xpath("//figure")) == 1
+
+
+def test_the_picture_of_a_private_run_is_not_shared(site: Site):
+    site.desk.open(now=LATER + 60)
+    with transaction(site.desk.connection):
+        site.desk.connection.execute("UPDATE source SET visibility = 'private'")
+    reader, admin = keyed(site, Scope.READ), keyed(site, Scope.ADMIN)
+    reader.app = admin.app
+    watch = {"HX-Request": "true"}
+
+    assert admin.get("/runs/3?part=chart", headers=watch).status_code == 286
+    assert reader.get("/runs/3?part=chart", headers=watch).status_code == 404
+
+
+def test_runs_of_a_source_have_pictures_of_their_changes_and_stored_pages(
+    site: Site, visitor: Visitor
+):
+    page = visitor.page("/runs?source=docs")
+
+    titles = [words(caption) for caption in page.iter("figcaption")]
+    assert titles == [
+        "Run 1 changed most: 30 new",
+        "30 pages stored after run 2, as many as after run 1",
+    ]
+    assert cells(page, "Run 1 changed")[0] == ["1", "30", "0", "0", "0"]
+    assert page.xpath("//figure//a/@href") == ["/runs/1", "/runs/2"] * 2
+    assert not visitor.page("/runs").xpath("//figure")
+
+
+def test_a_run_that_no_job_ran_says_where_its_log_is(site: Site, visitor: Visitor):
+    page = visitor.page("/runs/2")
+    assert "No job ran it, so the server has no log of it" in words(page)
+
+    with transaction(site.desk.connection):
+        site.desk.connection.execute(
+            "INSERT INTO job (id, name, definition, created_at) VALUES ('job_1', 'docs', '{}', 0)"
+        )
+        site.desk.connection.execute(
+            "INSERT INTO job_run (id, job, run, due_at, fired_at) VALUES ('jb_1', 1, 2, 0, 0)"
+        )
+    gone = words(fresh(site).page("/runs/2"))
+    assert "Its log is not on this machine any more; GET /api/v1/jobs/jb_1/log says" in gone
+    logs = site.folder / "logs"
+    logs.mkdir()
+    (logs / "jb_1.log").write_text("2025-06-15 10:00:00,000 [smartcrawl] ERROR: <b hx-get=/x>")
+    shown = fresh(site).page("/runs/2")
+    assert "<b hx-get=/x>" in words(shown.xpath("//pre[@class='log']")[0])
+    assert not shown.xpath("//b[@hx-get]")
+
+
 def test_rights_are_checked_before_the_shared_fragment(site: Site):
     site.desk.open(now=LATER + 60)
     with transaction(site.desk.connection):

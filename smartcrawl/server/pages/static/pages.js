@@ -23,6 +23,17 @@
     if (failed && isLive(event.detail.target)) event.detail.shouldSwap = false;
   });
 
+  // What a visitor opened stays open when its part is renewed.
+  const opened = new Set();
+  document.addEventListener("toggle", (event) => {
+    if (event.target.open) opened.add(event.target.id); else opened.delete(event.target.id);
+  }, true);
+  document.addEventListener("htmx:afterSwap", (event) => {
+    for (const element of event.detail.target.querySelectorAll("details[id]")) {
+      if (opened.has(element.id)) element.open = true;
+    }
+  });
+
   // A form is sent once: a second click on its button does nothing.
   document.addEventListener("submit", (event) => {
     if (event.target.method !== "post" || event.defaultPrevented) return;
