@@ -81,15 +81,23 @@ def pytest_report_header() -> str:
 
 #: Modules whose tests look at one stage, which takes long to set.
 STAGES = ("test_files_kill", "test_hostile", "test_kill", "test_workers_losses")
+#: Modules that read the trees of all modules (tests/modules.py).
+READERS = (
+    "test_deploy", "test_figures", "test_imports", "test_install", "test_kinds", "test_language",
+    "test_options", "test_patterns", "test_sharepoint_hardcoded_config",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave long tests to --all; what shares a stage comes first.
+    """Leave long tests to --all; what shares a stage or the trees of all modules comes first.
 
     A fork that has nothing left takes tests from the end of what others still have: from the midst
     of a module it would set the same stage once more.
     """
-    items.sort(key=lambda item: item.path.stem not in STAGES)
+    first = (*STAGES, *READERS)
+    items.sort(
+        key=lambda item: first.index(item.path.stem) if item.path.stem in first else len(first)
+    )
     leave_out(config, items)
 
 

@@ -16,6 +16,12 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the tree of a module, which nobody may change: all of them take a second to read."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of each string that is no docstring."""
     documented = {
@@ -32,8 +38,4 @@ def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 @cache
 def strings_of_all() -> tuple[tuple[Path, int, str], ...]:
     """Return file, line and text of each string of smartcrawl that is no docstring."""
-    return tuple(
-        (path, line, text)
-        for path in CODE
-        for line, text in strings(ast.parse(path.read_text(encoding="utf-8")))
-    )
+    return tuple((path, line, text) for path in CODE for line, text in strings(parsed(path)))

@@ -12,6 +12,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 import smartcrawl
+from tests.modules import parsed
 
 ROOT = Path(smartcrawl.__file__).parent
 _ANCHORED = frozenset({"match", "fullmatch"})
@@ -340,7 +341,7 @@ def patterns() -> dict[str, tuple["re.Pattern[Any]", frozenset[str]]]:
             isinstance(getattr(value, "__self__", value), re.Pattern) for value in values
         ):
             continue
-        tree = ast.parse(text)
+        tree = parsed(Path(file))
         used = _uses(tree)
         short = info.name.removeprefix("smartcrawl.")
         for name, value in vars(module).items():

@@ -25,6 +25,7 @@ from redis import AuthenticationError, Redis
 from smartcrawl import __version__, settings
 from tests import servers
 from tests.crawls.commands import wait_until
+from tests.modules import CODE, parsed
 
 ROOT = Path(__file__).resolve().parents[1]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -359,8 +360,8 @@ INSTALLED = {canonical(found.name) for found in metadata.distributions()}
 def imports() -> set[str]:
     """Packages of others that the product imports."""
     found = set()
-    for path in (ROOT / "smartcrawl").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in CODE:
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from tests.modules import CODE, ROOT, name
+from tests.modules import CODE, ROOT, name, parsed
 
 FUNCTION = 60  #: lines
 PARAMETERS = 6  #: that may be given without a name
@@ -37,7 +37,7 @@ def test_functions_are_short():
     found = [
         f"{name(path)}:{function.lineno}: {function.name} has {excess}"
         for path in CODE
-        for function in functions(ast.parse(path.read_text(encoding="utf-8")))
+        for function in functions(parsed(path))
         for excess in excesses(function)
     ]
 

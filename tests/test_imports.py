@@ -15,6 +15,7 @@ import pytest
 
 from smartcrawl.run.run import open_registry_for_run
 from tests.choices import options
+from tests.modules import parsed
 
 ROOT = Path(__file__).resolve().parents[1]
 RULES = sorted((ROOT / "smartcrawl" / "rules").glob("*.py"))
@@ -55,7 +56,7 @@ def test_rules_import_only_the_standard_library():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in RULES
-        for line, name in foreign_imports(ast.parse(path.read_text(encoding="utf-8")))
+        for line, name in foreign_imports(parsed(path))
     ]
 
     assert not found, "\n".join(found)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.model.program import EXTRAS
+from tests.modules import parsed
 
 ROOT = Path(__file__).parent.parent
 #: In requirements.txt, and not imported by smartcrawl.
@@ -84,16 +85,33 @@ def imported(folder: str) -> Set[str]:
     programs = [path for path in files if not path.suffix and _is_python(path)]
     found = set()
     for path in [*programs, *(path for path in files if path.suffix == ".py")]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if found >= _first_names(text):
+            continue  # to read all trees takes seconds
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
+                found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module)
+                found.add(node.module.partition(".")[0])
             elif isinstance(node, ast.Call) and _last_name(node.func).endswith(
                 ("import_module", "find_spec", "importorskip")
             ):
-                found |= {a.value for a in node.args if isinstance(a, ast.Constant)}
-    return {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) - OURS
+                named = {str(a.value) for a in node.args if isinstance(a, ast.Constant)}
+                found |= {name.partition(".")[0] for name in named}
+    return found - set(sys.stdlib_module_names) - OURS
+
+
+#: What a line may import, and what a call does.
+_FROM = re.compile(r"^\s*from\s+(\w+)", re.MULTILINE)
+_IMPORT = re.compile(r"^\s*import\s+(.*)", re.MULTILINE)
+_CALL = re.compile(r"""(?:import_module|find_spec|importorskip)\(\s*["'](\w+)""")
+
+
+def _first_names(text: str) -> set[str]:
+    """Return the packages that the lines of a file may import, and more where a text has such."""
+    listed = (one.split() for line in _IMPORT.findall(text) for one in line.split(","))
+    names = {re.match(r"\w*", words[0])[0] for words in listed if words}  # type: ignore[index]
+    return {*_FROM.findall(text), *_CALL.findall(text), *names}
 
 
 def _last_name(called: ast.expr) -> str:
@@ -233,7 +251,7 @@ def of_an_index(text: str) -> list[str]:
 def strings(path: Path) -> list[str]:
     """Return the texts of a module, parts that follow each other joined."""
     texts = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.JoinedStr):
             texts.append("".join(str(getattr(part, "value", "…")) for part in node.values))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -3,14 +3,13 @@
 ``python tests/test_language.py PATH …`` lists the places of single files or folders.
 """
 
-import ast
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.modules import CODE, ROOT, name, strings
+from tests.modules import CODE, ROOT, name, parsed, strings
 
 MANUALS = sorted(
     {
@@ -75,7 +74,7 @@ def in_words(path: Path, line: int, text: str) -> Iterator[Finding]:
 
 def in_messages(path: Path) -> Iterator[Finding]:
     """Yield the places in the messages of a module; docstrings and comments are free."""
-    for line, text in strings(ast.parse(path.read_text(encoding="utf-8"))):
+    for line, text in strings(parsed(path)):
         yield from in_words(path, line, text)
         if NUMBER.search(text):
             yield Finding(path, line, text, "no requirement in a message")

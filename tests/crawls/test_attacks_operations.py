@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crawls.commands import Crawl, wait_until
+from tests.modules import CODE, parsed
 from tests.site_server import Page, Site, html
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,8 +91,8 @@ def test_no_pickle_is_read_out_of_a_cache_of_answers(site: Site, crawl: Crawl, t
 def test_nothing_is_imported_that_runs_code_of_what_it_reads():
     """ATT-55, ATT-56; of scrapy-redis, which pickles its queues, only the connection is used."""
     found = set()
-    for file in sorted((ROOT / "smartcrawl").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for file in CODE:
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.Import):
                 found |= {(file.name, alias.name) for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:

@@ -23,6 +23,7 @@ from smartcrawl.model.urls import Trackers
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.schedule import Schedule
 from tests.crawls.commands import Scrapy
+from tests.modules import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {name: getattr(module, name) for name in dir(module) if name.isupper()}
@@ -159,7 +160,7 @@ def test_every_setting_is_read():
     read = {
         node.value
         for file in readers
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(file))
         if isinstance(node, ast.Constant)
     }
     scrapys = vars(default_settings)

@@ -12,6 +12,7 @@ import smartcrawl
 from smartcrawl.sources import declared
 from smartcrawl.sources.kinds import KINDS, SPIDERS, source_kind_named
 from smartcrawl.sources.sharepoint.source import SharepointSource
+from tests.modules import parsed
 
 ROOT = Path(smartcrawl.__file__).parent
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path.name != "kinds.py")
@@ -38,7 +39,7 @@ def test_no_module_compares_the_name_of_a_kind():
         f"{path.relative_to(ROOT)}: {comparison}"
         for path, text in texts.items()
         if quoted.search(text)  # to parse the others takes a second
-        for comparison in compared(ast.parse(text))
+        for comparison in compared(parsed(path))
     }
     assert found == set()
     assert list(compared(ast.parse("source.kind == 'files' or source.kind in ('github', 'x')")))
