@@ -288,8 +288,11 @@ def _xls_record(number: int, data: bytes = b"") -> bytes:
     return struct.pack("<HH", number, len(data)) + data
 
 
-def xls() -> bytes:
-    """Return an XLS of BIFF8, with a sheet of two rows, in an OLE file of 512-byte sectors."""
+def xls(*protection: int) -> bytes:
+    """Return an XLS of BIFF8, with a sheet of two rows, in an OLE file of 512-byte sectors.
+
+    ``protection``: the numbers of records that follow its first one.
+    """
     begin = struct.pack("<HHHHII", 0x600, 5, 0, 0, 0, 6)
     sheet = _xls_record(0x809, begin[:2] + struct.pack("<H", 0x10) + begin[4:])
     for row, cells in enumerate((("lamp", "fuse"), ("reading", "two amperes"))):
@@ -298,7 +301,8 @@ def xls() -> bytes:
             sheet += _xls_record(0x204, cell)
     sheet += _xls_record(0x0A)
     name = b"Fuses"
-    before = _xls_record(0x809, begin) + _xls_record(0x42, struct.pack("<H", 1200))
+    before = _xls_record(0x809, begin) + b"".join(_xls_record(one) for one in protection)
+    before += _xls_record(0x42, struct.pack("<H", 1200))
     at = len(before) + 4 + 8 + len(name) + 4
     bound = _xls_record(0x85, struct.pack("<IHBB", at, 0, len(name), 0) + name)
     book = (before + bound + _xls_record(0x0A) + sheet).ljust(4_096, b"\0")

@@ -763,6 +763,23 @@ def test_epub_gives_its_chapters_by_the_spine_and_links_that_leave_the_book():
     ]
 
 
+@pytest.mark.parametrize("protection", [(0x2F,), (0x86, 0x2F)])
+def test_xls_that_wants_a_password_is_encrypted_and_one_that_is_only_for_reading_is_read(
+    protection,
+):
+    assert fault(documents.xls(*protection), XLS, "wants a password") is FormatFault.ENCRYPTED
+    assert read(documents.xls(0x86), XLS) == read(documents.xls(), XLS)
+
+
+def test_xlsb_with_a_cut_sheet_is_broken():
+    with zipfile.ZipFile(BytesIO(documents.xlsb())) as source:
+        files = {name: source.read(name) for name in source.namelist()}
+    (sheet,) = (name for name in files if "sheet" in name and name.endswith(".bin"))
+    body = zipped({**files, sheet: files[sheet][: len(files[sheet]) // 2]})
+
+    assert fault(body, XLSB, "the workbook is broken") is FormatFault.CORRUPT
+
+
 def test_epub_under_rights_management_is_encrypted_and_one_with_masked_fonts_is_read():
     def encrypted(part: str) -> dict[str, str]:
         reference = f"<enc:CipherReference URI='{part}'/>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Final
 
@@ -14,6 +15,11 @@ from smartcrawl.extract.sniff import ENCRYPTED_MARK
 from smartcrawl.model.documents import Document
 
 _ZIP: Final = b"PK"
+#: Begin of the globals of an XLS of Excel 97 and later that wants a password: BOF, perhaps
+#: WriteProtect, FilePass ([MS-XLS] 2.1.7.20.3).
+_PASSWORD: Final = re.compile(
+    rb"\x09\x08\x10\x00\x00\x06\x05\x00.{12}(?:\x86\x00\x00\x00)?\x2f\x00", re.DOTALL
+)
 
 
 def read_format(body: bytes, *, content_type: str, url: str) -> Document:
@@ -31,7 +37,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
                 FormatFault.ENCRYPTED, "the workbook is encrypted: it wants a password"
             )
         properties = zipped.opc_properties(archive, "meta.xml" if "meta.xml" in archive else "")
-    elif ENCRYPTED_MARK in body:
+    elif ENCRYPTED_MARK in body or _PASSWORD.search(body):
         raise FormatError(FormatFault.ENCRYPTED, "the workbook is encrypted: it wants a password")
     return parsed_document(
         url=url,

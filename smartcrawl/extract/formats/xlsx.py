@@ -321,7 +321,7 @@ def _check(row: int, column: int) -> None:
         )
 
 
-_BROKEN: Final = (CalamineError, WorksheetNotFound, XmlError, ZipError)
+_BROKEN: Final = (CalamineError, OSError, WorksheetNotFound, XmlError, ZipError)  #: OSError: cut
 _WHOLE: Final = 1e15  #: below, a float without fraction is written as a whole number
 _MAX_GAP: Final = 100  #: tabs between two cells in a row of a sparse sheet
 _PANIC: Final = "PanicException"  #: class of Rust's panics; no Exception, and not importable
