@@ -166,6 +166,11 @@ def compared_words(right: str, found: str) -> Score:
     return _compared(right, found, 1)
 
 
+def compared_order(right: str, found: str) -> Score:
+    """Return the same for runs of four words, which are those of a right text in its order only."""
+    return _compared(right, found, SHINGLE)
+
+
 def _mean(scores: Sequence[Score]) -> Score:
     return Score(mean(one.recall for one in scores), mean(one.precision for one in scores))
 

@@ -1,7 +1,7 @@
-"""Files that source packages of PyPI carry for their tests, and the readers to compare with.
+"""Files with which other readers are tested, and the readers to compare with.
 
-Each reader of a package says what it finds in a file of its own format. Where it cannot read one,
-the file does not count.
+Those of source packages of PyPI are read by the package itself; where it cannot read one, the file
+does not count. Those of repositories are read by kreuzberg, where it is installed.
 """
 
 import importlib
@@ -10,13 +10,26 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from bench.measure import CACHE, UnavailableError
-from smartcrawl.extract.sniff import DOCX, PPTX
+from smartcrawl.extract.sniff import (
+    DOCX,
+    EML,
+    EPUB,
+    NOTEBOOK,
+    ODP,
+    ODS,
+    ODT,
+    PDF,
+    PPTX,
+    XLS,
+    XLSB,
+    XLSX,
+)
 
 _SECONDS: Final = 300
 FEW: Final = 20  #: words; a file of fewer says nothing
@@ -76,6 +89,44 @@ KINDS: Final = (
     Kind(DOCX, ".docx", "python-docx", "1.2.0", _docx),
     Kind(PPTX, ".pptx", "python-pptx", "1.0.2", _pptx),
 )
+
+
+#: Folders with files, of repositories that README.md names, and what the files are.
+REPOSITORIES: Final = ("tika", "test_files", "docling", "markitdown")
+ENDINGS: Final = {
+    ".pdf": PDF, ".docx": DOCX, ".pptx": PPTX, ".xlsx": XLSX, ".xls": XLS, ".xlsb": XLSB,
+    ".odt": ODT, ".ods": ODS, ".odp": ODP, ".epub": EPUB, ".eml": EML, ".ipynb": NOTEBOOK,
+}  # fmt: skip
+_LARGEST: Final = 8 << 20  #: bytes of a file that is compared
+
+
+def kreuzberg() -> Callable[[bytes, str], str]:
+    """Return what reads a body of a media type.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    peer: Any = importlib.import_module("kreuzberg")
+    config = peer.ExtractionConfig(use_cache=False)
+
+    def read(body: bytes, mime: str) -> str:
+        try:
+            text: str = peer.extract_bytes_sync(body, mime, config).content
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of Rust, and no Exception
+                raise
+            raise ValueError(str(error)) from None
+        return text
+
+    return read
+
+
+def files_below(folder: Path, ending: str) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of the files with an ending in the repositories of a folder."""
+    for repository in REPOSITORIES:
+        for path in sorted((folder / repository).rglob(f"*{ending}")):
+            if path.is_file() and 0 < path.stat().st_size <= _LARGEST:
+                yield path.name, path.read_bytes()
 
 
 def files_of(kind: Kind) -> list[tuple[str, bytes]]:

@@ -30,7 +30,7 @@ _SHARE: Final = 0.5  #: of the prose that a box with such a word may have
 _LONG_SHARE: Final = 0.97
 _LEFT: Final = 0.3  #: of the prose that has to be left, or
 _LEFT_SIZE: Final = 400  #: characters of it, or the class words of this page mean something else
-_BODY: Final = 0.875  #: of the prose that is left: the smallest box that has it is the article
+_BODY: Final = 0.85  #: of the prose that is left: the smallest box that has it is the article
 _LINKED: Final = 0.5  #: of the text of a list that only leads on
 _LABEL: Final = 60  #: characters of a line above such a list, which goes with it
 

@@ -196,7 +196,7 @@ def source_refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
     return found
 
 
-EXTRACTION_VERSION: Final = 9  #: raise it when the same body gives another document or other links
+EXTRACTION_VERSION: Final = 10  #: raise it when the same body gives another document or other links
 CHUNKING_VERSION: Final = 4  #: raise it when the same document gives other chunks
 
 
