@@ -14,6 +14,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "why": "Show the record and history of one address, and what would remove it",
     "plan": "Show which pages the next run would request, skip and remove",
     "changes": "List the pages that changed, how much, and below which headings",
+    "diff": "Show what changed in the text of a page",
     "runs": "List the runs, newest first",
     "registry": "List the record of every page",
     "hosts": "List the hosts; block or unblock one",

@@ -30,7 +30,7 @@ def parse_changes_since(text: str) -> Since:
     >>> parse_changes_since("last"), parse_changes_since("12")
     (None, SinceRun(run=12))
     >>> parse_changes_since("2026-11-30"), parse_changes_since("1970-01-01T01:00:00+01:00")
-    (SinceTime(at=1796083200), SinceTime(at=0))
+    (SinceTime(at=1795996800), SinceTime(at=0))
 
     Raises:
         UsageError: it is none of them.

@@ -1,0 +1,146 @@
+"""The difference of two texts: lines, words, and its bounds."""
+
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartcrawl.rules.changes import TextLine
+from smartcrawl.rules.text_diff import CONTEXT, MOST_LINES, MOST_SIZE, TextDiff, diff_texts
+
+
+def text(*lines: str, heading: str = "") -> list[TextLine]:
+    return [TextLine(heading, line) for line in lines]
+
+
+def shown(diff: TextDiff) -> list[str]:
+    """Each line with its sign; changed words in brackets."""
+    return [
+        line.sign + "".join(f"[{p.text}]" if p.is_changed else p.text for p in line.parts)
+        for hunk in diff.hunks
+        for line in hunk.lines
+    ]
+
+
+def test_a_changed_word_is_shown_within_its_line():
+    diff = diff_texts(
+        text("one", "the red lamp glows", "three"), text("one", "the blue lamp glows", "three")
+    )
+
+    assert shown(diff) == [" one", "-the [red] lamp glows", "+the [blue] lamp glows", " three"]
+    assert [line.text for line in diff.hunks[0].lines][1:3] == [
+        "the red lamp glows",
+        "the blue lamp glows",
+    ]
+    assert (diff.more_lines, diff.is_coarse, diff.is_cut) == (0, False, False)
+
+
+def test_lines_with_little_in_common_are_replaced_whole():
+    diff = diff_texts(text("a b c d"), text("w x y z"))
+
+    assert shown(diff) == ["-[a b c d]", "+[w x y z]"]
+
+
+def test_equal_texts_have_no_difference():
+    assert diff_texts(text("a", "b"), text("a", "b")) == TextDiff()
+
+
+def test_hunks_have_numbers_headings_and_context():
+    lines = [f"line {n}" for n in range(40)]
+    old = [TextLine("A" if n < 20 else "B", line) for n, line in enumerate(lines)]
+    new = [*old[:10], TextLine("A", "between"), *old[10:30], *old[31:]]
+
+    first, second = diff_texts(old, new).hunks
+
+    assert (first.heading, first.old, first.new) == ("A", 8, 8)
+    assert [line.sign for line in first.lines] == [" "] * CONTEXT + ["+"] + [" "] * CONTEXT
+    assert first.counts() == (6, 7)
+    assert (second.heading, second.old, second.new) == ("B", 28, 29)
+    assert second.counts() == (7, 6)
+
+
+@pytest.mark.parametrize(("gap", "hunks"), [(2 * CONTEXT, 1), (2 * CONTEXT + 1, 2)])
+def test_near_changes_are_one_hunk(gap: int, hunks: int):
+    same = [f"same {n}" for n in range(gap)]
+
+    diff = diff_texts(text("a", *same, "b"), text("x", *same, "y"))
+
+    assert len(diff.hunks) == hunks
+    assert len(shown(diff)) == 4 + (gap if hunks == 1 else 2 * CONTEXT)
+
+
+def test_scripts_without_spaces_are_compared_by_characters():
+    assert shown(diff_texts(text("東京の天気"), text("京都の天気"))) == [
+        "-[東]京の天気",
+        "+京[都]の天気",
+    ]
+
+
+def test_a_long_difference_is_cut_and_counted():
+    diff = diff_texts(text("same"), text("same", *map(str, range(MOST_LINES + 7)), "end"))
+
+    assert (len(shown(diff)), diff.more_lines) == (1 + MOST_LINES, 8)
+    assert shown(diff)[-1] == f"+[{MOST_LINES - 1}]"
+
+
+def test_what_is_behind_the_limit_is_counted_only():
+    gap = [f"same {n}" for n in range(10)]
+    many = [str(n) for n in range(MOST_LINES)]
+
+    diff = diff_texts(text(*gap), text(*many, *gap, "last"))
+
+    assert (len(diff.hunks), diff.more_lines) == (1, 1)
+
+
+def test_a_text_over_the_limit_is_cut():
+    half = "x" * (MOST_SIZE // 2)
+
+    assert not diff_texts(text(half, half), text(half, half)).is_cut
+    diff = diff_texts(text(half, half, "y"), text(half, half))
+    assert (diff.hunks, diff.is_cut) == ((), True)
+    assert diff_texts(text(half, half), text(half, half, "z")).is_cut
+
+
+@pytest.mark.long
+def test_two_pages_of_eight_mebibytes_take_seconds():
+    draw = random.Random(4)
+    words = [f"w{n}" for n in range(400)]
+    old = [" ".join(draw.choices(words, k=12)) for _ in range(170_000)]
+    new = list(old)
+    for _ in range(3_000):
+        new[draw.randrange(len(new))] = " ".join(draw.choices(words, k=12))
+    repeated = ["}" if n % 2 else "{" for n in range(100_000)]
+    began = time.process_time()
+
+    far = diff_texts(text(*old), text(*new))
+    coarse = diff_texts(text(*repeated), text(*reversed(repeated)))
+    whole = diff_texts(text(*old), text(*map(str, range(170_000))))
+
+    assert time.process_time() - began < 20
+    assert far.more_lines > 0
+    assert not coarse.is_coarse or coarse.hunks
+    assert whole.is_coarse
+
+
+LINES = st.lists(st.sampled_from(["a", "b", "c d", "c e", ""]), max_size=14)
+
+
+@given(LINES, LINES)
+def test_a_difference_leads_from_one_text_to_the_other(old: list[str], new: list[str]):
+    diff = diff_texts(text(*old), text(*new))
+
+    assert (diff.hunks == ()) is (old == new)
+    built: list[str] = []
+    at = 0
+    for hunk in diff.hunks:
+        start = hunk.old - 1
+        built += old[at:start]
+        assert hunk.new - 1 == len(built)
+        had = [line.text for line in hunk.lines if line.sign != "+"]
+        assert old[start : start + len(had)] == had
+        assert hunk.counts() == (len(had), sum(line.sign != "-" for line in hunk.lines))
+        built += [line.text for line in hunk.lines if line.sign != "-"]
+        at = start + len(had)
+    assert built + old[at:] == new
