@@ -462,7 +462,8 @@ def test_the_image_installs_all_that_the_product_imports(imports: set[str], tmp_
 def test_a_unit_runs_what_the_documentation_installs(unit: Path):
     lines = unit.read_text()
     program = re.search(
-        r"^ExecStart=.*?/opt/smartcrawl/\.venv/bin/(\w+)( due| crawl --source| serve)?",
+        r"^ExecStart=.*?/opt/smartcrawl/\.venv/bin/(\w+)"
+        r"( due| crawl --source| serve| status --check)?",
         lines,
         re.MULTILINE,
     )
@@ -476,6 +477,8 @@ def test_a_unit_runs_what_the_documentation_installs(unit: Path):
     elif unit.name == "smartcrawl-serve.service":
         assert program.groups() == ("smartcrawl", " serve")
         assert "\nKillMode=process\n" in lines
+    elif unit.name in ("smartcrawl-check.service", "smartcrawl-failed@.service"):
+        assert program.groups() == ("smartcrawl", " status --check")
     else:
         shares = unit.name == "smartcrawl-worker@.service"
         assert program.groups() == ("smartcrawl", " crawl --source" if shares else " due")
@@ -499,6 +502,24 @@ def test_units_are_hardened_alike():
         r"\n#.*", "", unit
     )
     assert "\nCacheDirectory=smartcrawl\n" in unit
+
+
+def test_every_unit_that_fails_tells_so():
+    """The one that tells does not start itself again, and a look is no failure of the check."""
+    for unit in UNITS:
+        tells = "\nOnFailure=smartcrawl-failed@%n.service\n" in unit.read_text()
+        is_told = unit.suffix == ".service" and unit.name != "smartcrawl-failed@.service"
+        assert tells is is_told, unit.name
+    check = (ROOT / "deploy/systemd/smartcrawl-check.service").read_text()
+    assert "\nSuccessExitStatus=1\n" in check
+    tell = (ROOT / "deploy/systemd/smartcrawl-failed@.service").read_text()
+    line = re.search(r"^ExecStart=/bin/sh -c '(.*)' sh %i$", tell, re.MULTILINE)
+    assert line is not None
+    words = ["sh", "-c", line[1].replace("$$", "$"), "sh", "smartcrawl-due.service"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert said == (
+        "<3>smartcrawl-due.service failed; the reason: journalctl --unit=smartcrawl-due.service\n"
+    )
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")

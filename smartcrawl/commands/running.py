@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import traceback
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from cProfile import Profile
 from importlib import import_module
 from typing import Any
@@ -24,6 +26,7 @@ from smartcrawl.model.setting_values import CMDLINE
 from smartcrawl.model.settings_file import load_settings_file
 from smartcrawl.sources.kinds import SHAREPOINT, SITE, SPIDERS
 from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.output import print_complaint
 from smartcrawl.terminal.state_folder import VARIABLES, state_folder
 from smartcrawl.terminal.usage import check_terminal_usage, wrap_usage
 
@@ -83,6 +86,30 @@ def run_command(name: str, words: Sequence[str], settings: Any = None) -> int:
         return _run_in_scrapy(name, words)
     if settings is not None:
         command.settings = settings
+    with _failing_with(command.failed_exit(words)):
+        return _run_ours(name, command, words)
+
+
+@contextmanager
+def _failing_with(status: int | None) -> Iterator[None]:
+    """End the process with this status at every failure in the block; None: with that of each."""
+    if status is None:
+        yield
+        return
+    try:
+        yield
+    except SmartcrawlError as error:
+        print_complaint(program_name(), str(error))
+        raise SystemExit(status) from None
+    except SystemExit as end:
+        raise SystemExit(end.code and status) from None
+    except Exception:  # noqa: BLE001  # Python would end with 1, which a check has for something else
+        traceback.print_exc()
+        raise SystemExit(status) from None
+
+
+def _run_ours(name: str, command: BaseCommand, words: Sequence[str]) -> int:
+    """Run a command that knows nothing of Scrapy, and return its exit status."""
     parser = front_door_parser(name, command)
     opts, args = parser.parse_known_args(words)
     known = _known_settings(command.settings, opts)

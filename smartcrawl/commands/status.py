@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
@@ -14,12 +15,13 @@ from rich.cells import cell_len
 from rich.markup import escape
 from rich.text import Text
 
-from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.exceptions import RegistryError, SourceError, UsageError
 from smartcrawl.model.program import program_argument, program_crawl_line
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
+from smartcrawl.reports.alarms import check_data, check_line, source_alarms
 from smartcrawl.reports.status import (
     SourceStatus,
     reported_concerns,
@@ -31,12 +33,13 @@ from smartcrawl.reports.status_text import status_report_lines
 from smartcrawl.reports.text import report_noun, report_time_span, run_state_text
 from smartcrawl.reports.today import vanished_sources
 from smartcrawl.reports.vectors import pushed_report_text, vector_counts_lines
+from smartcrawl.rules.alarms import UNKNOWN, Level, worst_level
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.rules.visibility import Visibility
 from smartcrawl.sources.base import declared_visibilities
 from smartcrawl.terminal.command import RegistryCommand, print_json
-from smartcrawl.terminal.output import Output, print_complaint
+from smartcrawl.terminal.output import Output, print_complaint, printed_json
 from smartcrawl.terminal.sources import print_wrong_tables
 
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
@@ -150,6 +153,8 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
 class Command(RegistryCommand):
     """Print the counts of each source, and its concerns."""
 
+    _level: Level | None = None  #: of a check; None: it failed
+
     def syntax(self) -> str:
         """Return its usage."""
         return "[options]"
@@ -171,12 +176,62 @@ class Command(RegistryCommand):
             action="store_true",
             help="all figures of every source, even if they fill more than one screen",
         )
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help="one line, for cron and monitoring; exit status: 0 well, 1 a source deserves a"
+            " look, 2 one is stale, failed or waits for approval, 3 the check itself failed",
+        )
+
+    def failed_exit(self, words: Sequence[str]) -> int | None:
+        """Return the exit status of a failure: of a check it is not that of a source."""
+        is_check = any(len(word) > len("--") and "--check".startswith(word) for word in words)
+        return UNKNOWN if is_check else None
+
+    def run(self, args: list[str], opts: Namespace) -> None:
+        """Print the status, or the line of a check."""
+        if opts.check and opts.details:
+            raise UsageError("--check prints one line: leave --details out")
+        super().run(args, opts)
+        if opts.check:
+            self.exitcode = UNKNOWN if self._level is None else int(self._level)
+
+    def _check(
+        self, connection: Connection, sources: list[str], now: int, opts: Namespace
+    ) -> Level:
+        """Print the line of a check; return the level of the worst source.
+
+        Raises:
+            RegistryError: nothing was crawled yet.
+        """
+        alarms = source_alarms(
+            connection,
+            self.options,
+            now,
+            is_held=self.database.is_held,
+            declared=load_stored_jobs_and_sources(self.options, connection),
+            sources=sources,
+        )
+        if not alarms:
+            start = program_crawl_line("https://…")
+            raise RegistryError(f"nothing was crawled yet; start with: {start}")
+        level = worst_level(one.alarm for one in alarms)
+        line = check_line(alarms, now)
+        if opts.format == "json":
+            found = {"at": iso_time(now), "level": level.name.lower(), "text": line}
+            print(printed_json({**found, "sources": check_data(alarms, now)}, sys.stdout))
+        else:
+            print(escaped_text(line))
+        return level
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the status of each source, and of all of them together."""
         now = int(time.time())
+        if opts.check:
+            self._level = self._check(connection, sources, now, opts)
+            return
         vanished, wrong, visibilities = self._undeclared(connection, sources)
         *found, total = status_report(
             connection,

@@ -30,6 +30,7 @@ from smartcrawl.model.settings_file import settings_file_of
 from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.model.urls import Trackers
 from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.alarms import Limits
 from smartcrawl.rules.http import RedirectLimit, http_redirect_limit
 from smartcrawl.rules.schedule import Schedule
 
@@ -146,6 +147,7 @@ class Options:
     host_probes: int
     policy: Policy
     schedule: Schedule
+    limits: Limits  #: of sources that do not say their own, for alarms
     undo_ttl: int  #: seconds
     gone_ttl: int  #: seconds that the record of a removed page is kept; 0: for ever
     snapshot_store: str | None  #: URL; None: bodies are not kept
@@ -196,6 +198,7 @@ class Options:
             ),
             policy=_policy(values),
             schedule=_schedule(values),
+            limits=Limits(values["MAX_AGE_SECONDS"], values["MAX_FAILED_RATIO"]),
             snapshot_store=_snapshots(values["SNAPSHOT_STORE"], data_dir),
             snapshot_retention=values["SNAPSHOT_RETENTION_DAYS"] * 86_400,
             revalidation_lane=values["REVALIDATION_LANE"] == "auto",

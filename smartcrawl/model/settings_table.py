@@ -206,6 +206,12 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
             most=0.5),
         Choice("RECRAWL_POLICY", "always", "always, due", "always, or due: request only due pages"),
     ),
+    "Alarms": (
+        Whole("MAX_AGE_SECONDS", 1_209_600, "seconds",
+            "seconds without a complete run after which a source is stale; 0: never"),
+        Number("MAX_FAILED_RATIO", 0.1, "share",
+            "share of a source's pages whose last visit may fail", most=1),
+    ),
     "Politeness and limits": (
         Switch("ROBOTSTXT_OBEY", True, "switch", "request robots.txt, and obey it"),
         Whole("ROBOTS_TTL_SECONDS", 86_400, "seconds",

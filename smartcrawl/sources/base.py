@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, ChunkSize
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import request_url, url_digest, url_digest_text, url_origin
+from smartcrawl.rules.alarms import Limits
 from smartcrawl.rules.model import Mode
 from smartcrawl.rules.visibility import Visibility, declared_visibility
 from smartcrawl.sources.fields import (
@@ -25,6 +26,7 @@ from smartcrawl.sources.fields import (
     Limit,
     Pattern,
     Selectors,
+    Share,
     SourceVisibility,
 )
 from smartcrawl.sources.kinds import Kind, source_kind_named
@@ -70,6 +72,8 @@ class Source(BaseModel):
     verify_certificates: bool | None = None  #: of its servers; None: by VERIFY_CERTIFICATES
     ca_file: Path | None = None  #: None: by CA_FILE
     visibility: SourceVisibility = None  #: None: as it was, and private with a login
+    max_age: Limit | None = None  #: seconds, 0: any age; None: by MAX_AGE_SECONDS
+    max_failed: Share | None = None  #: None: by MAX_FAILED_RATIO
     request: SourceRequest = SourceRequest()  #: how its requests are made
     ad_hoc: bool = False  #: named by an address, not declared
     of_job: bool = False  #: defined over the HTTP API: its seeds open no private address
@@ -127,6 +131,13 @@ class Source(BaseModel):
     def declared_visibility(self) -> Visibility | None:
         """The visibility that its table declares; None: none, so that the stored one counts."""
         return declared_visibility(self.visibility, has_login=self.has_login)
+
+    def alarm_limits(self, usual: Limits) -> Limits:
+        """Return what the source may do without an alarm; ``usual``: by the settings."""
+        return Limits(
+            usual.max_age if self.max_age is None else self.max_age,
+            usual.max_failed if self.max_failed is None else self.max_failed,
+        )
 
     @property
     @abstractmethod

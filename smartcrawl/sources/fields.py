@@ -319,6 +319,19 @@ def declared_field_text(value: object) -> str:
     return _CREDENTIALS.sub("…@", repr(value))
 
 
+def _share(value: object) -> object:
+    """Return a share as it is.
+
+    Raises:
+        ValueError: it is no number from 0 to 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(
+            f"is {declared_field_text(value)}: expected a share from 0 to 1, as in 0.1"
+        )
+    return float(value)
+
+
 LIST: Final = BeforeValidator(_as_tuple)  #: a list of TOML
 Pattern = Annotated[str, AfterValidator(_regular_expression)]
 IndexMode = Annotated[Mode, BeforeValidator(_mode)]
@@ -326,6 +339,7 @@ SiteExtent = Annotated[Extent | None, BeforeValidator(_extent)]
 SourceVisibility = Annotated[Visibility | None, BeforeValidator(_visibility)]
 Label = Annotated[str, AfterValidator(_label)]
 AuthoritiesFile = Annotated[Path, BeforeValidator(_authorities)]
+Share = Annotated[float, BeforeValidator(_share)]
 Limit = Annotated[int, Field(ge=0, le=MOST_NUMBER)]
 Addresses = Annotated[tuple[Annotated[str, AfterValidator(declared_web_address)], ...], LIST]
 Domains = Annotated[tuple[Annotated[str, AfterValidator(_domain)], ...], LIST]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 
@@ -29,6 +30,13 @@ class BaseCommand(ABC):
 
     def add_options(self, parser: ArgumentParser) -> None:  # noqa: B027  # not every command has some
         """Add its options."""
+
+    def failed_exit(self, words: Sequence[str]) -> int | None:
+        """Return the exit status of every failure; None: each failure has its own.
+
+        ``words``: the command line, which may be wrong.
+        """
+        return None
 
     @abstractmethod
     def run(self, args: list[str], opts: Namespace) -> None:

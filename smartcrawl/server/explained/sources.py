@@ -43,6 +43,7 @@ from smartcrawl.server.queries import (
     read_api_query,
     refuse_api_query,
 )
+from smartcrawl.sources.declared import DeclaredSources
 
 logger = logging.getLogger(__name__)
 
@@ -118,12 +119,19 @@ def _source(
     }
 
 
-def _undeclared(connection: Connection, options: Options) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the sources that are declared no more, and those whose tables have mistakes."""
+def readable_declared_sources(connection: Connection, options: Options) -> DeclaredSources | None:
+    """Return the sources of today; None where a file of them cannot be read, which is logged."""
     try:
-        declared = load_stored_jobs_and_sources(options, connection)
+        return load_stored_jobs_and_sources(options, connection)
     except SourceError as error:
         logger.error("%s", error)
+        return None
+
+
+def _undeclared(connection: Connection, options: Options) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the sources that are declared no more, and those whose tables have mistakes."""
+    declared = readable_declared_sources(connection, options)
+    if declared is None:
         return (), ()
     return vanished_sources(connection, options, declared), tuple(declared.wrong)
 
