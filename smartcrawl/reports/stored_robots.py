@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from smartcrawl.extract.robots_txt import Answer
 from smartcrawl.model.option_groups import RobotsOptions
+from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
 
@@ -105,6 +107,30 @@ class RobotsOfSources:
         """Whether the runs of a source obey robots.txt."""
         job = self._jobs.get(source)
         return self._obeyed if job is None else job.config.respect_robots_txt
+
+    def rule(self, url: str, source: str) -> dict[str, Any] | None:
+        """Return what the stored copy says of an address to a source, as ``why`` has it.
+
+        None: there is no copy, and no request for one has failed.
+        """
+        robots = self.of(source)
+        answer, failure = robots.answer(url), robots.failure(url)
+        if answer is None and failure is None:
+            return None
+        found, status, fetched_at = answer or (None, None, None)
+        rule = Answer(True) if found is None else found
+        return {
+            "allowed": rule.allowed if answer is not None else None,
+            "rule": rule.rule,
+            "line": rule.line,
+            "isRobotsTxt": rule.is_robots_txt,
+            "agent": rule.agent,
+            "status": status,
+            "fetchedAt": iso_time(fetched_at),
+            "error": failure[0] if failure is not None else None,
+            "failedAt": iso_time(failure[1]) if failure is not None else None,
+            "obeyed": self.is_obeyed(source),
+        }
 
     def of(self, source: str) -> StoredRobotsReport:
         """Return the copies for the agent of a source."""

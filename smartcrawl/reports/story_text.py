@@ -49,7 +49,7 @@ def _facts(one: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield from _spellings(one["spellings"])
     for place, text in enumerate(one["request"]["distrusted"]):
         yield "" if place else "distrusted", text
-    yield "robots", _robots_text(one["robots"])
+    yield "robots", story_robots_text(one["robots"])
     if one["scope"]["allowed"] is not True:
         yield "scope", one["scope"]["why"]
     yield "depth", _depth_text(one["scope"])
@@ -129,7 +129,7 @@ def _request_text(request: dict[str, Any]) -> str:
     return "with " + ", ".join(f"{name}: {value}" for name, value in request["headers"].items())
 
 
-def _robots_text(robots: dict[str, Any] | None) -> str | None:
+def story_robots_text(robots: dict[str, Any] | None) -> str | None:
     if robots is None:
         return None
     text = "unknown: no copy is stored"

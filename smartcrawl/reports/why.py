@@ -7,7 +7,6 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
-from smartcrawl.extract.robots_txt import Answer
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
@@ -543,7 +542,7 @@ class Stories:
             reported_redirect_chain(connection, page.no),
             iso_time(pinned),
             self._proposal(page),
-            None if is_listed else self._robots_rule(entry.url, page.source),
+            None if is_listed else self._robots.rule(entry.url, page.source),
             self._scope(page, source, entry),
             self._removal(page, entry, past, is_listed=is_listed),
             self._next_visit(page, entry, past, source),
@@ -688,26 +687,6 @@ class Stories:
             "heldByFailedLook": failed,
             "withheld": found.withheld,
             "release": release if found.withheld else None,
-        }
-
-    def _robots_rule(self, url: str, source: str) -> dict[str, Any] | None:
-        robots = self._robots.of(source)
-        answer, failure = robots.answer(url), robots.failure(url)
-        if answer is None and failure is None:
-            return None
-        found, status, fetched_at = answer or (None, None, None)
-        rule = Answer(True) if found is None else found
-        return {
-            "allowed": rule.allowed if answer is not None else None,
-            "rule": rule.rule,
-            "line": rule.line,
-            "isRobotsTxt": rule.is_robots_txt,
-            "agent": rule.agent,
-            "status": status,
-            "fetchedAt": iso_time(fetched_at),
-            "error": failure[0] if failure is not None else None,
-            "failedAt": iso_time(failure[1]) if failure is not None else None,
-            "obeyed": self._robots.is_obeyed(source),
         }
 
     def _scope(

@@ -45,6 +45,7 @@ from smartcrawl.server.errors import (
     add_error_handlers,
     send_error_response,
 )
+from smartcrawl.server.explained import decisions as decision_routes
 from smartcrawl.server.explained import orders as removal_orders
 from smartcrawl.server.explained import records as record_routes
 from smartcrawl.server.explained import removals as removal_routes
@@ -205,6 +206,7 @@ VERSIONS: Final[Sequence[Version]] = (
         (
             documents.add_routes,
             record_routes.add_routes,
+            decision_routes.add_routes,
             removal_routes.add_routes,
             removal_orders.add_routes,
             run_routes.add_routes,

@@ -30,9 +30,15 @@ logger = logging.getLogger(__name__)
 
 
 #: Paths of documents, records and searches.
-_DATA: Final = ("/api/v1/documents/", "/api/v1/records/", "/api/Search/", "/mcp/")
+_DATA: Final = (
+    "/api/v1/documents/",
+    "/api/v1/records/",
+    "/api/v1/decisions/",
+    "/api/Search/",
+    "/mcp/",
+)
 #: Paths that read with any method; a tool that changes something asks for its scope itself.
-_READING: Final = ("/mcp/",)
+_READING: Final = ("/mcp/", "/api/v1/decisions/")
 #: Paths that act with any method.
 _ACTING: Final = ("/v2/crawler/",)
 #: The only path for keys of search boxes, which each visitor of their pages can read.

@@ -96,6 +96,10 @@ BODIES: dict[str, list[dict[str, Any]]] = {
     "POST /api/v1/runs/{run}/approve": [{"max": 1}],
     "POST /api/v1/runs/{run}/undo": [{"pin": True}],
     "POST /api/v1/records/{record_id}/forget": [{"confirm": True}],
+    "POST /api/v1/decisions": [
+        {"urls": [PAGE]},
+        {"urls": [PAGE, f"https://{HOST}/new"], "source": SOURCE},
+    ],
     "POST /api/v1/keys": [{"name": "quillwort", "sources": [SOURCE]}],
     "POST /api/v1/removals": [{"source": SOURCE, "kind": "lost", "max": 1}],
     **{

@@ -104,6 +104,63 @@ class AddressStory(Answer):
     )
 
 
+class LoginDecision(Answer):
+    """What the login of a source does with an address."""
+
+    isSent: bool = Field(description="Whether it gets the credentials")  # noqa: N815  # likewise
+    logsOut: bool = Field(  # noqa: N815  # likewise
+        description="Whether a request would end the session, so that it is left out"
+    )
+
+
+class SourceDecision(Answer):
+    """What a source would do with an address."""
+
+    source: str = Field(examples=["docs"])
+    isTaken: bool  # noqa: N815  # likewise
+    text: str = Field(
+        description="The decision in words",
+        examples=["left out: disallowed by robots.txt, line 2: '/private/'"],
+    )
+    scope: dict[str, Any] = Field(
+        description="`allowed` by scope and patterns, else `why` not",
+        examples=[{"allowed": True, "why": None}],
+    )
+    robots: dict[str, Any] | None = Field(
+        description="What the stored robots.txt says, as in `why`; null: there is no copy yet"
+    )
+    robotsText: str | None = Field(description="The same in words")  # noqa: N815  # likewise
+    login: LoginDecision | None = Field(description="Null: the source has no login")
+    mode: Literal["index", "links_only", "none"] = Field(
+        description="How its page is indexed, by the patterns of the source"
+    )
+
+
+class KnownAs(Answer):
+    """A record of an address."""
+
+    no: int = Field(examples=[17])
+    source: str = Field(examples=["docs"])
+
+
+class AddressDecision(Answer):
+    """What becomes of an address that is tried."""
+
+    url: str = Field(description="As it is requested", examples=["https://docs.example.com/guide"])
+    isAddress: bool = Field(  # noqa: N815  # likewise
+        description="Whether it can be crawled at all; else `sentence` says why not"
+    )
+    sentence: str = Field(examples=["Taken by docs."])
+    records: list[KnownAs] = Field(description="Those that it has")
+    sources: list[SourceDecision] = Field(description="Those that have its host in scope")
+
+
+class Decisions(Answer):
+    """What becomes of addresses that are tried, each once."""
+
+    decisions: list[AddressDecision]
+
+
 EXAMPLE_ORDER: Final = "ro_5d0c1f6a2b3e4d7c"
 
 

@@ -101,36 +101,50 @@ class AddressQuery(Query):
     )
 
 
-class RecordStories:
-    """The stories that one caller may read, over one connection."""
+class ReadSources:
+    """The sources as one caller may read them, with the robots.txt copies of their hosts."""
 
     def __init__(self, connection: Connection, context: Context, reader: Reader) -> None:
         """Raise ApiError if sources.toml cannot be read."""
-        options = context.options
         try:
-            known = load_stored_jobs_and_sources(options, connection)
+            self.known = load_stored_jobs_and_sources(context.options, connection)
         except SourceError as error:
             logger.error("%s", error)
             raise ApiError("INVALID_CONFIG", reason=_NO_SOURCES) from error
+        self.jobs = stored_jobs_of_sources(connection, self.known)
         self._stored = stored_visibilities(connection)
         self._reader = reader
-        self._connection = connection
-        self._trackers = options.trackers
-        self._now = int(context.clock())
-        robots = RobotsOfSources(
+        self.robots = RobotsOfSources(
             connection,
             robots_txt_answers,
             context.server.robots,
-            obeyed=options.robots_obeyed,
-            jobs=stored_jobs_of_sources(connection, known),
-        )
-        self._stories = Stories(
-            connection, options, known, robots, again=_command, may_read=self.may_read
+            obeyed=context.options.robots_obeyed,
+            jobs=self.jobs,
         )
 
     def may_read(self, name: str) -> bool:
         """Whether the caller may read a source."""
         return self._reader.may_read(name, self._stored.get(name))
+
+
+class RecordStories:
+    """The stories that one caller may read, over one connection."""
+
+    def __init__(self, connection: Connection, context: Context, reader: Reader) -> None:
+        """Raise ApiError if sources.toml cannot be read."""
+        options, sources = context.options, ReadSources(connection, context, reader)
+        self.may_read = sources.may_read
+        self._connection = connection
+        self._trackers = options.trackers
+        self._now = int(context.clock())
+        self._stories = Stories(
+            connection,
+            options,
+            sources.known,
+            sources.robots,
+            again=_command,
+            may_read=sources.may_read,
+        )
 
     def of_number(
         self, number: int, *, links_in: bool = False, text: bool = False

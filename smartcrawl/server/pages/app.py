@@ -24,6 +24,7 @@ from smartcrawl.server.pages import (
     runs,
     search,
     sources,
+    tries,
 )
 from smartcrawl.server.pages.layers import PageFaults, PageGuard, PageHeaders, send_page_error
 from smartcrawl.server.pages.pages import Pages
@@ -39,6 +40,7 @@ MODULES: Final[Sequence[Callable[[Pages], None]]] = (
     runs.add_pages,
     removals.add_pages,
     records.add_pages,
+    tries.add_pages,
     reference.add_pages,
     keys.add_pages,
     login.add_pages,
