@@ -277,19 +277,13 @@ def add_routes(context: Context, router: APIRouter) -> None:
         ],
     ) -> Response:
         query = read_api_query(RecordQuery, request)
-        number = number_of_path(record_id, "record_id")
-        reader = context.reader(request)
-        work = partial(
-            api_record,
-            context=context,
-            reader=reader,
-            number=number,
+        found = await readable_record(
+            context,
+            context.reader(request),
+            record_id,
             links_in=query.links_in == "true",
             text=query.text == "true",
         )
-        found = await to_thread.run_sync(stores.read_moment, work)
-        if found is None:
-            raise api_not_found("Record not found", reason="no record has this number")
         return json_response(found)
 
     @router.get(
@@ -303,6 +297,28 @@ def add_routes(context: Context, router: APIRouter) -> None:
         query, reader = read_api_query(AddressQuery, request), context.reader(request)
         work = partial(api_address, context=context, reader=reader, url=query.url)
         return json_response(await to_thread.run_sync(stores.read_moment, work))
+
+
+async def readable_record(
+    context: Context, reader: Reader, record_id: str, *, links_in: bool = False, text: bool = False
+) -> dict[str, Any]:
+    """Return the story of a record under the keys of ``RecordStory``; ``record_id``: of a path.
+
+    Raises:
+        ApiError: it is no number, or the caller may read no record of it.
+    """
+    work = partial(
+        api_record,
+        context=context,
+        reader=reader,
+        number=number_of_path(record_id, "record_id"),
+        links_in=links_in,
+        text=text,
+    )
+    found = await to_thread.run_sync(context.stores.read_moment, work)
+    if found is None:
+        raise api_not_found("Record not found", reason="no record has this number")
+    return found
 
 
 def api_record(

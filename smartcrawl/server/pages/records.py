@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from smartcrawl.model.redaction import visible_text
 from smartcrawl.reports.story_text import story_event_words, story_facts, story_link_text
+from smartcrawl.server.explained.records import readable_record
 from smartcrawl.server.pages.pages import ApiReply, Pages, page_form
 
 _RECORDS: Final = "/api/v1/records"
@@ -41,10 +42,8 @@ def add_pages(pages: Pages) -> None:
         return pages.show(request, "record_search.html", status=status, title=title, **values)
 
     async def show(request: Request) -> Response:
-        given = request.query_params
-        chosen = {name: "true" for name in ("links_in", "text") if given.get(name) == "true"}
-        story = await _story(pages, request, **chosen)
-        return _shown(pages, request, story, done=_DONE.get(given.get("done", ""), ""))
+        done = _DONE.get(request.query_params.get("done", ""), "")
+        return _shown(pages, request, await _story(pages, request), done=done)
 
     async def fetch(request: Request) -> Response:
         story = await _story(pages, request)
@@ -80,14 +79,20 @@ def add_pages(pages: Pages) -> None:
     pages.add("/records/{no}/forget", forget, method="POST")
 
 
-async def _story(pages: Pages, request: Request, **query: str) -> dict[str, Any]:
-    """Return the story of the record of a path.
+async def _story(pages: Pages, request: Request) -> dict[str, Any]:
+    """Return the story of the record of a path, with the parts that its query asks for.
 
     Raises:
         ApiError: the visitor may read no record of this number.
     """
-    path = f"{_RECORDS}/{request.path_params['no']}?{urlencode(query)}"
-    return await pages.read(request, path)
+    given = request.query_params
+    return await readable_record(
+        pages.context,
+        pages.context.reader(request),
+        request.path_params["no"],
+        links_in=given.get("links_in") == "true",
+        text=given.get("text") == "true",
+    )
 
 
 async def _ordered(
