@@ -332,27 +332,74 @@ def line_chart(
         low, high = low - 1, high + 1
     across = _Axis((low, high), frame.left, frame.right)
     up = _Axis(upwards, frame.bottom, frame.top)
-    return Drawing(
-        "\n".join(
-            [
-                f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {_PAGE_WIDTH}'
-                f' {_PAGE_HEIGHT}" role="img" aria-labelledby="{name}-title {name}-text"'
-                ' font-size="13" fill="currentColor">',
-                f'  <title id="{name}-title">{_text(title)}</title>',
-                f'  <desc id="{name}-text">{_text(description)}</desc>',
-                *_page_grid(frame, across, up, ticks, labels),
-                _label((frame.left + frame.right) / 2, _PAGE_HEIGHT - 4, x_axis, "middle"),
-                _label(4, 12, y_axis, "start"),
-                *_legend(lines, rows),
-                *(
-                    line
-                    for no, one in enumerate(lines)
-                    for line in _line(no, one, places, across, up)
-                ),
-                "</svg>",
-            ]
-        )
+    return _page_picture(
+        [
+            *_page_grid(frame, across, up, ticks, labels),
+            *_legend(lines, rows),
+            *(line for no, one in enumerate(lines) for line in _line(no, one, places, across, up)),
+        ],
+        frame,
+        name=name,
+        texts=(title, description),
+        axes=(x_axis, y_axis),
     )
+
+
+def bar_chart(
+    bars: Sequence[tuple[str, int]],
+    *,
+    name: str,
+    title: str,
+    description: str,
+    x_axis: str,
+    y_axis: str,
+) -> Drawing:
+    """Return the SVG of some bars, with names below and values above, as far as there is room.
+
+    ``bars``: names and values. ``name``: as for lines, and so are the other texts.
+    """
+    upwards = chart_ticks(value for _, value in bars)
+    labels = [_number(value) for value in upwards]
+    frame = ChartBox(24 + _LETTER * max(map(len, labels)), 36, _PAGE_WIDTH - 16, _PAGE_HEIGHT - 44)
+    up = _Axis(upwards, frame.bottom, frame.top)
+    across = _Axis((0.0, float(max(1, len(bars)))), frame.left, frame.right)
+    lines = [*_page_grid(frame, across, up, (), labels)]
+    slot, last = across.place(1) - across.place(0), len(bars) - 1
+    step = ceil(_LETTER * max((len(text) for text, _ in bars), default=1) / slot)
+    for place, (text, value) in enumerate(bars):
+        left, middle, right = (across.place(place + part) for part in (0.15, 0.5, 0.85))
+        if place == last or (place % step == 0 and last - place >= step):
+            lines.append(_label(middle, frame.bottom + 18, text, "middle"))
+        top, number = up.place(value), _number(value)
+        size = f'width="{right - left:.1f}" height="{frame.bottom - top:.1f}"'
+        bar = f'<rect fill="currentColor" x="{left:.1f}" y="{top:.1f}" {size}/>'
+        lines.append(f'  <g class="s1">{bar}</g>')
+        if value and _LETTER * len(number) <= slot + _LETTER:
+            lines.append(_label(middle, top - 4, number, "middle"))
+    return _page_picture(lines, frame, name=name, texts=(title, description), axes=(x_axis, y_axis))
+
+
+def _page_picture(
+    lines: Sequence[str],
+    frame: ChartBox,
+    *,
+    name: str,
+    texts: tuple[str, str],
+    axes: tuple[str, str],
+) -> Drawing:
+    """Return the picture of some lines of SVG; ``texts``: its title and its description."""
+    begin = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {_PAGE_WIDTH}'
+        f' {_PAGE_HEIGHT}" role="img" aria-labelledby="{name}-title {name}-text"'
+        ' font-size="13" fill="currentColor">',
+        f'  <title id="{name}-title">{_text(texts[0])}</title>',
+        f'  <desc id="{name}-text">{_text(texts[1])}</desc>',
+    ]
+    names = [
+        _label((frame.left + frame.right) / 2, _PAGE_HEIGHT - 4, axes[0], "middle"),
+        _label(4, 12, axes[1], "start"),
+    ]
+    return Drawing("\n".join([*begin, *lines, *names, "</svg>"]))
 
 
 def _number(value: float) -> str:

@@ -16,6 +16,7 @@ from smartcrawl.reports.chart import (
     ChartBox,
     ChartLine,
     Dot,
+    bar_chart,
     chart_label_boxes,
     chart_ticks,
     line_chart,
@@ -341,3 +342,41 @@ def test_names_of_many_runs_are_some_of_them():
         str(n) for n in range(0, 50, 5)
     ]
     assert row_ticks([]) == ()
+
+
+def bars_of(values: list[int], **changed: str) -> ElementTree.Element:
+    names = [f"day {place}" for place in range(len(values))]
+    given = {"name": "due", **TEXTS} | changed
+    return ElementTree.fromstring(bar_chart(list(zip(names, values, strict=True)), **given))
+
+
+def test_bars_are_as_high_as_their_values_and_have_names_and_numbers():
+    picture = bars_of([0, 50, 100])
+
+    _, first, second = picture.iter(f"{SVG}rect")
+    assert float(second.get("height", 0)) == pytest.approx(2 * float(first.get("height", 0)))
+    assert float(second.get("x", 0)) > float(first.get("x", 0)) + float(first.get("width", 0))
+    texts = [text.text for text in picture.iter(f"{SVG}text")]
+    assert {"day 0", "day 1", "day 2", "x", "y"} <= set(texts)
+    assert texts.count("50") == 1, "its value; the axis has steps of 20"
+    assert texts.count("100") == 2, "its value, and a tick"
+
+
+def test_names_of_many_bars_stand_apart():
+    picture = bars_of([1] * 16)
+
+    named = [text for text in picture.iter(f"{SVG}text") if str(text.text).startswith("day")]
+    places = [float(text.get("x", 0)) for text in named]
+    assert (named[0].text, named[-1].text) == ("day 0", "day 15")
+    assert all(two - one >= 6 * 8 for one, two in pairwise(places))
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=20), st.text())
+def test_any_bars_are_xml_within_the_picture(values: list[int], text: str):
+    picture = bars_of(values, title=text, description=text)
+
+    width, height = map(float, picture.get("viewBox", "").split()[2:])
+    for bar in picture.iter(f"{SVG}rect"):
+        x, y, across, up = (float(bar.get(name, 0)) for name in ("x", "y", "width", "height"))
+        assert 0 <= x <= x + across <= width
+        assert 0 <= y <= y + up <= height

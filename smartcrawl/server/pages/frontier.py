@@ -7,6 +7,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from smartcrawl.reports.frontier_chart import due_days_chart, due_days_title
 from smartcrawl.rules.model import PRIORITY
 from smartcrawl.server.pages.pages import Pages
 
@@ -28,6 +29,8 @@ def add_pages(pages: Pages) -> None:
             title="Frontier",
             stats=stats,
             due=due,
+            finding=due_days_title(due),
+            chart=due_days_chart(due),
             hosts=hosts if is_whole else hosts[:_SHOWN],
             more_hosts=0 if is_whole else max(0, len(hosts) - _SHOWN),
             other_hosts=stats["total_urls"] - sum(stats["by_domain"].values()),
