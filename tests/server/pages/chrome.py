@@ -19,6 +19,8 @@ from smartcrawl.extract.browser.pipe import BrowserPipe, CommandError
 AXE = Path(__file__).resolve().parents[2] / "data" / "axe-core-4.14.1.min.js.gz"
 _KEYS = {"ArrowDown": 40, "ArrowUp": 38, "Enter": 13, "Tab": 9, "/": 191}
 _SECONDS = 90.0
+_MOST_TABS = 200  #: to an element of a page
+_NAMED = "[...document.querySelectorAll('a, button')]"
 
 
 class Tab:
@@ -29,7 +31,11 @@ class Tab:
         self._pipe = pipe
         self.requested: list[str] = []
         self.complaints: list[str] = []
-        target = self._send("Target.createTarget", url="about:blank")["targetId"]
+        self.has_scripts = True
+        self.width = 0  #: as it was resized
+        self._context = self._send("Target.createBrowserContext")["browserContextId"]
+        made = {"url": "about:blank", "browserContextId": self._context}
+        target = self._send("Target.createTarget", **made)["targetId"]
         attached = self._send("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         pipe.listen(self._session, self._note)
@@ -55,10 +61,21 @@ class Tab:
 
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
         """Be a screen of this size, and of this scheme of colours."""
+        self.width = width
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self._send("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._send("Emulation.setEmulatedMedia", features=[scheme])
+
+    def close(self) -> None:
+        """Close it, and forget its cookies."""
+        del self._session
+        self._send("Target.disposeBrowserContext", browserContextId=self._context)
+
+    def stop_scripts(self) -> None:
+        """Run no script of a page from now on; what tests ask is still answered."""
+        self._send("Emulation.setScriptExecutionDisabled", value=True)
+        self.has_scripts = False
 
     def ignore_policies(self) -> None:
         """Ignore Content-Security-Policy from now on."""
@@ -108,6 +125,31 @@ class Tab:
         found = self._send("Page.captureScreenshot", format="webp", quality=80)
         return b64decode(found["data"])
 
+    def follow(self, text: str) -> None:
+        """Go to a link or button by its text, as a keyboard does: Tab until there, then Enter."""
+        self.wait(f"{_NAMED}.some(one => one.innerText.trim() === {json.dumps(text)})")
+        for _ in range(_MOST_TABS):
+            if self.ask(f"document.activeElement.innerText?.trim() === {json.dumps(text)}"):
+                break
+            self.press("Tab")
+        else:
+            raise AssertionError(f"no Tab leads to {text}")
+        self.enter()
+
+    def enter(self) -> None:
+        """Press Enter, and wait for the page to which it leads."""
+        self.ask("window.leaving = true")
+        self.press("Enter")
+        self.wait("!window.leaving && document.readyState === 'complete'")
+
+    def reach(self, selector: str) -> None:
+        """Press Tab until a field has the focus."""
+        for _ in range(_MOST_TABS):
+            if self.ask(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+            self.press("Tab")
+        raise AssertionError(f"no Tab leads to {selector}")
+
     def defects(self) -> list[str]:
         """What axe finds in the page."""
         if not self.ask("'axe' in window"):
@@ -121,9 +163,26 @@ class Tab:
         ]
 
 
+class Browser:
+    """A running Chromium."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pipe: BrowserPipe) -> None:
+        self._loop = loop
+        self._pipe = pipe
+
+    @contextmanager
+    def tab(self) -> Iterator[Tab]:
+        """Open a tab with cookies of its own."""
+        tab = Tab(self._loop, self._pipe)
+        try:
+            yield tab
+        finally:
+            tab.close()
+
+
 @contextmanager
-def browsing(program: str) -> Iterator[Tab]:
-    """Start a browser, and yield a tab of it."""
+def browsing(program: str) -> Iterator[Browser]:
+    """Start a browser."""
     loop = asyncio.new_event_loop()
     read, to_us = os.pipe()
     from_us, write = os.pipe()
@@ -141,7 +200,7 @@ def browsing(program: str) -> Iterator[Tab]:
             os.close(to_us)
             pipe = loop.run_until_complete(_opened(read, write))
             try:
-                yield Tab(loop, pipe)
+                yield Browser(loop, pipe)
             finally:
                 pipe.close()
                 os.killpg(process.pid, signal.SIGKILL)

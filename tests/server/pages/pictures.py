@@ -35,7 +35,7 @@ def main() -> None:
             _crawl(folder, url)
             site.change()
             _crawl(folder, url)
-        with serving(folder) as server, browsing(find_browser()) as tab:
+        with serving(folder) as server, browsing(find_browser()) as browser, browser.tab() as tab:
             for picture, path in PAGES.items():
                 _write(tab, f"{server.url}{path}", picture, _DESKTOP)
             _write(tab, f"{server.url}{SEARCH}", "search-phone", _PHONE, dark=True)

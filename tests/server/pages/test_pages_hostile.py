@@ -14,7 +14,7 @@ from smartcrawl.server.keys import Scope, make_api_key
 from tests.crawls.commands import Crawl
 from tests.server.api_client import application
 from tests.server.pages.browsing import Visitor
-from tests.server.pages.chrome import Tab, browsing
+from tests.server.pages.chrome import Tab
 from tests.server.pages.hostile_site import MARKUP, WORD, fill, fill_registry, injected, seen_pages
 from tests.server.test_serve import serving
 from tests.site_server import Site
@@ -106,13 +106,13 @@ def opened(tab: Tab, url: str) -> None:
 
 @pytest.mark.long
 def test_no_script_of_a_site_runs_with_and_without_a_policy(
-    crawled: Crawl, key: str, elsewhere: ThreadingHTTPServer, program: str
+    crawled: Crawl, key: str, elsewhere: ThreadingHTTPServer, tab: Tab
 ):
     origin = f"http://127.0.0.1:{elsewhere.server_address[1]}"
     app = application(crawled.data_dir, run={"registry": crawled.registry}, pages_limit=10**9)
     paths = [path for path, _ in seen_pages(Visitor(app), *STARTS)]
     given = {"API_ORIGINS": origin, "API_PAGES_PER_MINUTE": "100000"}
-    with serving(Path(crawled.data_dir), **given) as server, browsing(program) as tab:
+    with serving(Path(crawled.data_dir), **given) as server:
         for has_policy in (True, False):
             if not has_policy:
                 tab.ignore_policies()

@@ -8,14 +8,21 @@ import pytest
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.model import Outcome
+from smartcrawl.server.jobs.store import JobStore
+from smartcrawl.server.keys import Scope
 from tests.registry.build import LATER, NOW, Desk
-from tests.server.pages.chrome import Tab, browsing
+from tests.server.api_client import application
+from tests.server.jobs.conftest import defined
+from tests.server.pages.browsing import Visitor, made_key, parsed
+from tests.server.pages.chrome import Tab
+from tests.server.pages.site_map import page_paths, page_routes
 from tests.server.test_serve import Server, serving
 
 SCRIPT = "<img src=x onerror=alert(1)><b hx-get=/docs hx-trigger=load>"
 ODD = f"https://docs.example.com/'\">{SCRIPT}"
 SCRIPTED = "javascript:alert(1)//https://docs.example.com/"
 HOME = "https://docs.example.com/"
+ORDER = "ro_00000000000000aa"
 
 
 class Shop:
@@ -45,6 +52,18 @@ class Shop:
                  " SELECT no, source, 1, 3, 1, json_object('why', ?), TRUE FROM record", SCRIPT),
             ):  # fmt: skip
                 self.desk.connection.execute(statement, (value,)).fetchall()
+            self.desk.connection.execute(
+                "INSERT INTO removal_order (id, source, action, run, most, orderer, state, reasons,"
+                " created_at, ended_at, url) VALUES (?, 'docs', 'forget', 2, 1, ?, 'ended',"
+                " json_array(?), 5, 6, ?)",
+                (ORDER, SCRIPT, SCRIPT, ODD),
+            ).fetchall()
+        database = registry_database(folder / "registry.db")
+        jobs = JobStore(database, self.desk.connection)
+        self.job = jobs.create(defined("nightly", cron="0 3 * * 1"), (), NOW).id
+        self.desk.rows("UPDATE job SET status = 'paused'")  # so that none of its runs begins
+        self.key = made_key(folder, Scope.ADMIN)
+        ((self.key_id,),) = self.desk.rows("SELECT id FROM api_key")
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +79,15 @@ def server(shop: Shop) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def tab(program: str, server: Server) -> Iterator[Tab]:
-    with browsing(program) as opened:
-        yield opened
-
-
+#: Pages that show what is hostile.
 PAGES = [
     "/records/{no}?text=true&links_in=true", "/records/{no}/forget", "/records?url={odd}",
     "/removals", "/runs", "/runs/1", "/runs/2?list=new", "/runs/3", "/sources", "/status", "/hosts",
 ]  # fmt: skip
+
+
+#: States of pages that no route shows by itself, and what is no page.
+STATES = ["/?q=alert", "/?q=zzzxq&source=docs", "/frontier?hosts=all", "/none", "/records/999"]
 
 
 def path_of(shop: Shop, page: str) -> str:
@@ -77,42 +95,77 @@ def path_of(shop: Shop, page: str) -> str:
     return page.format(no=shop.number, odd=odd)
 
 
+def site_map(shop: Shop, folder: Path) -> list[str]:
+    """A path of each page, and of its states."""
+    values = {"no": shop.number, "run": 3, "order": ORDER, "job": shop.job, "key_id": shop.key_id}
+    shown = [path_of(shop, page) for page in PAGES]
+    return list(dict.fromkeys([*page_paths(folder, values), *shown, *STATES]))
+
+
+@pytest.fixture
+def logged_in(shop: Shop, server: Server, tab: Tab) -> Tab:
+    """A tab of an administrator, who sees each form."""
+    tab.go(f"{server.url}/login")
+    tab.reach("#key")
+    tab.type(shop.key)
+    tab.enter()
+    tab.requested.clear()
+    return tab
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("guarded", [True, False])
 def test_hostile_texts_run_and_request_nothing(
-    shop: Shop, server: Server, program: str, guarded: bool
+    shop: Shop, server: Server, logged_in: Tab, tmp_path: Path, guarded: bool
 ):
-    with browsing(program) as tab:
-        if not guarded:
-            tab.ignore_policies()
-        for page in PAGES:
-            tab.go(f"{server.url}{path_of(shop, page)}")
-            tab.wait("document.readyState === 'complete'")
-            seen = tab.ask(
-                "document.body.innerText"
-                " + [...document.querySelectorAll('input')].map(one => one.value)"
-            )
-            assert "alert(1)" in seen or page == "/runs/3", page  # live: it has counts alone
-            found = tab.ask(
-                "[...document.querySelectorAll('main b, main img, main script, main *')].filter("
-                "one => one.matches('b, img, script') || [...one.attributes].some("
-                "a => a.name.startsWith('on'))).map(one => one.outerHTML)"
-            )
-            assert found == [], page
-            assert tab.ask("[...document.links].every(one => /^https?:$/.test(one.protocol))"), page
-        assert tab.complaints == []
-        assert all(url.startswith((server.url, "about:")) for url in tab.requested)
+    tab = logged_in
+    if not guarded:
+        tab.ignore_policies()
+    shown = {path_of(shop, page) for page in PAGES} - {"/runs/3"}  # live: it has counts alone
+    for page in site_map(shop, tmp_path):
+        tab.go(f"{server.url}{page}")
+        seen = tab.ask(
+            "document.body.innerText"
+            " + [...document.querySelectorAll('input')].map(one => one.value)"
+        )
+        assert "alert(1)" in seen or page not in shown, page
+        found = tab.ask(
+            "[...document.querySelectorAll('main b, main img, main script, main *')].filter("
+            "one => one.matches('b, img, script') || [...one.attributes].some("
+            "a => a.name.startsWith('on'))).map(one => one.outerHTML)"
+        )
+        assert found == [], page
+        assert tab.ask("[...document.links].every(one => /^https?:$/.test(one.protocol))"), page
+    assert [one for one in tab.complaints if "status of 40" not in one] == []
+    assert all(url.startswith((server.url, "about:")) for url in tab.requested)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_axe_finds_nothing(shop: Shop, server: Server, tab: Tab, width: int, dark: bool):
-    tab.resize(width, 800, dark=dark)
-    for page in PAGES:
-        tab.go(f"{server.url}{path_of(shop, page)}")
-        assert tab.defects() == [], page
-        assert tab.ask("document.documentElement.scrollWidth") <= width, page
+def test_axe_finds_nothing_on_any_page(shop: Shop, server: Server, logged_in: Tab, tmp_path: Path):
+    tab = logged_in
+    for page in site_map(shop, tmp_path):
+        tab.go(f"{server.url}{page}")
+        for width, is_dark in ((360, False), (1280, True)):
+            tab.resize(width, 800, dark=is_dark)
+            assert tab.defects() == [], page
+            assert tab.ask("document.documentElement.scrollWidth") <= width, page
+
+
+def test_the_site_map_is_whole_and_each_page_is_there(shop: Shop, tmp_path: Path):
+    run = {"registry": shop.folder / "registry.db"}
+    visitor = Visitor(application(shop.folder, run=run, pages_limit=10**9))
+    assert visitor.submit("/login", "/login", key=shop.key).status_code == 303
+
+    found = {page: visitor.get(page) for page in site_map(shop, tmp_path)}
+
+    assert {page for page, answer in found.items() if answer.status_code != 200} == {
+        "/none", "/records/999"
+    }  # fmt: skip
+    titles = {parsed(answer).findtext(".//title") for answer in found.values()}
+    routes = page_routes(tmp_path)
+    assert len(titles) >= len(routes), "each page has a title of its own"
+    links = parsed(found["/"]).xpath("//nav//a/@href")
+    assert {route for route in routes if "{" not in route} - {"/login", "/jobs/new"} == set(links)
 
 
 @pytest.mark.long
