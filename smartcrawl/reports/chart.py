@@ -214,7 +214,7 @@ def _cut(text: str, most: int = MOST_CHARACTERS) -> str:
 # Lines for a page
 
 _PAGE_WIDTH: Final = 560
-_PAGE_HEIGHT: Final = 240
+_PAGE_HEIGHT: Final = 260
 MOST_LINES: Final = 6  #: more can not be told apart
 _MOST_MARKERS: Final = 12  #: of a line
 _MOST_TICKS: Final = 5  #: steps across, of times
@@ -323,7 +323,7 @@ def line_chart(
     rows = _legend_rows(lines)
     frame = ChartBox(
         24 + _LETTER * max(map(len, labels)),
-        16 + _LEGEND_LINE * (1 + max(row for row, _ in rows)) if rows else 16,
+        28 + _LEGEND_LINE * (1 + max((row for row, _ in rows), default=-1)),
         _PAGE_WIDTH - 16,
         _PAGE_HEIGHT - 44,
     )

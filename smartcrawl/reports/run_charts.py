@@ -87,12 +87,21 @@ def _requests_title(first: Mapping[str, Any], last: Mapping[str, Any], most: flo
     )
     if not requests:
         return f"No request in {report_noun(seconds, 'second')}"
-    text = f"{requests / seconds:,.1f} requests a second on average, {most:,.1f} at most"
+    text = f"{_rate(requests / seconds)} requests a second on average, {_rate(most)} at most"
     if same:
         text += f"; {report_noun(same, 'answer')} 304"
     if failed:
         text += f"; {report_noun(failed, 'page')} failed"
     return text
+
+
+def _rate(rate: float) -> str:
+    """Return a rate with as many digits as say something.
+
+    >>> _rate(1234.56), _rate(2), _rate(0.0123)
+    ('1,234.6', '2.0', '0.012')
+    """
+    return f"{rate:,.1f}" if rate >= 1 else f"{rate:.2g}"
 
 
 def run_changes_chart(runs: Sequence[Mapping[str, Any]]) -> Chart | None:

@@ -78,7 +78,7 @@ def run_end_text(end: RunEnd | None, queued: int, now: int) -> str:
     >>> run_end_text(RunEnd(280, 520), 9, 100)
     'in 3 min if no further page is found, in about 7 min if as many are found as before'
     >>> run_end_text(RunEnd(280, None), 9, 100)
-    'not before 3 min: more pages are found than are done'
+    'not before 3 min: pages are found as fast as they are done'
     """
     if not queued:
         return "soon: each page that is known is done"
@@ -86,7 +86,7 @@ def run_end_text(end: RunEnd | None, queued: int, now: int) -> str:
         return "not known: too few pages are done"
     least = report_time_span(end.earliest - now)
     if end.likely is None:
-        return f"not before {least}: more pages are found than are done"
+        return f"not before {least}: pages are found as fast as they are done"
     if end.likely - now <= _NEAR * (end.earliest - now):
         return f"in about {report_time_span(end.likely - now)}"
     return (

@@ -30,7 +30,7 @@ class RunEnd(NamedTuple):
     """When a run may end (Unix seconds)."""
 
     earliest: int  #: if no further page is found
-    likely: int | None  #: if pages are found as they were; None: faster than they are done
+    likely: int | None  #: if pages are found as they were; None: as fast as they are done
 
 
 def is_sample_due(last: int | None, step: int, now: int) -> bool:

@@ -126,7 +126,7 @@ def test_the_end_of_an_open_run_is_estimated_with_what_is_known(desk: Desk, tmp_
     desk.add(*(f"{BASE}{number}" for number in range(8)), now=LATER + 20)
     assert told() == (None, "not known: too few pages are done")
     desk.write(desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304), now=LATER + 30)
-    assert told() == (None, "not before 8 min: more pages are found than are done")
+    assert told() == (None, "not before 8 min: pages are found as fast as they are done")
     with transaction(desk.connection):
         desk.connection.execute("UPDATE run_sample SET queued = 16 WHERE run = 3")
     # 8 pages fewer wait than a minute ago, and one was done since

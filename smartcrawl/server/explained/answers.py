@@ -353,8 +353,8 @@ class RunProgress(Answer):
         description="If no further page is found; null once it is over"
     )
     likelyEnd: Time | None = Field(  # noqa: N815  # likewise
-        description="If as many pages are found as in the last ten minutes; null: not known, more"
-        " are found than are done, or it is over"
+        description="If as many pages are found as in the last ten minutes; null: not known, pages"
+        " are found as fast as they are done, or it is over"
     )
     endText: str | None = Field(  # noqa: N815  # likewise
         description="The same in words; null once it is over", examples=["in about 5 min"]

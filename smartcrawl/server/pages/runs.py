@@ -115,7 +115,7 @@ class _Watching:
         def counts(seen: Connection) -> tuple[str, bool]:
             found = run_data(seen, context, run, reader)
             values = {"run": found, "progress": found["progress"], "path": f"/runs/{run}"}
-            return self._text("run_progress.html", **values), found["isRunning"]
+            return self._text("run_live.html", **values), found["isRunning"]
 
         def chart(seen: Connection) -> tuple[str, bool]:
             found = run_samples_data(seen, context, run, reader)

@@ -389,6 +389,8 @@ def test_an_open_run_is_live_and_one_fragment_serves_all_viewers(site: Site, vis
         second = Visitor(visitor.app).get("/runs/3", headers=watch)
     assert (first.status_code, second.status_code) == (200, 200)
     assert first.text == second.text  # of the same second
+    (hosts,) = parsed(first).xpath("//*[@hx-swap-oob]")
+    assert hosts.get("id") == "live-hosts"
 
     site.desk.seal("interrupted", now=LATER + 60)
     ended = fresh(site).get("/runs/3", headers=watch)

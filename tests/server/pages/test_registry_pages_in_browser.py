@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl.model.batches import Batch
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.model import Outcome
@@ -171,10 +172,22 @@ def test_the_site_map_is_whole_and_each_page_is_there(shop: Shop, tmp_path: Path
 @pytest.mark.long
 def test_a_run_is_watched_without_a_reload_and_ends(shop: Shop, server: Server, tab: Tab):
     database = registry_database(shop.folder / "registry.db")
+    shop.desk.committed(Batch(is_sample=True), None, LATER + 10)
     with database.take("docs", "now"):
         tab.resize(1280, 800)
         tab.go(f"{server.url}/runs/3")
         assert "1 page done" in tab.ask("document.querySelector('#progress').innerText")
+        assert tab.ask("document.querySelector('#live-hosts').innerText").strip() == ""
+        with transaction(shop.desk.connection):
+            shop.desk.connection.execute(
+                "INSERT INTO host_now (host, run, at, delay_ms, in_flight)"
+                " SELECT max(no), 3, 0, 500, 2 FROM host"
+            ).fetchall()
+        tab.wait("document.querySelector('#live-hosts').innerText.includes('500 ms')")
+        tab.ask("document.querySelector('#live-chart details').open = true")
+        tab.ask("document.querySelector('#live-chart svg').id = 'former'")
+        tab.wait("!document.getElementById('former')")
+        assert tab.ask("document.querySelector('#live-chart details').open")
         shop.desk.write(shop.desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304))
         tab.wait("document.querySelector('#progress').innerText.includes('2 pages done')")
     shop.desk.seal("interrupted", now=LATER)
