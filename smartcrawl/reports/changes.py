@@ -144,13 +144,14 @@ def reported_change_runs(
 
 
 def reported_changes(
-    connection: Connection, runs: Sequence[ReportedRun], after: ChangePlace = _BEGINNING
+    connection: Connection, runs: Sequence[ReportedRun], after: ChangePlace | None = None
 ) -> Iterator[tuple[ChangePlace, dict[str, Any]]]:
     """Yield the changes of some runs behind a place, with the place of each, newest run first.
 
     Within a run: what many pages share, then new pages, modified ones, those that were lost or came
     back, removed ones. A page whose lines all changed on many pages is not named.
     """
+    after = after or _BEGINNING
     for run in runs:
         if run.no > after.run:
             continue

@@ -45,6 +45,7 @@ from smartcrawl.server.errors import (
     add_error_handlers,
     send_error_response,
 )
+from smartcrawl.server.explained import changes as change_routes
 from smartcrawl.server.explained import decisions as decision_routes
 from smartcrawl.server.explained import orders as removal_orders
 from smartcrawl.server.explained import records as record_routes
@@ -210,6 +211,7 @@ VERSIONS: Final[Sequence[Version]] = (
             removal_routes.add_routes,
             removal_orders.add_routes,
             run_routes.add_routes,
+            change_routes.add_routes,
             source_routes.add_routes,
             job_routes.add_routes,
             job_control.add_routes,

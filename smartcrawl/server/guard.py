@@ -7,6 +7,7 @@ pass on requests of other machines: the headers that proxies add show that.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final
@@ -37,7 +38,11 @@ ORDER_PARAMETER: Final = {
     "description": "Any word; needed where there is no API key",
 }
 _NO_ORDER: Final = f"a GET that starts work takes the header {ORDER_HEADER}: order, or an API key"
+#: Readers of feeds know no header of ours, and so may give the key as password of Basic (RFC 7617).
+#: A browser sends it unasked afterwards, but this path only reads.
+FEED_PATH: Final = "/api/v1/changes.atom"
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
+_CHALLENGE_OF_FEED: Final = {"WWW-Authenticate": 'Basic realm="smartcrawl", charset="UTF-8"'}
 
 
 class Identity:
@@ -63,7 +68,7 @@ class Identity:
         await self._app(scope, receive, send)
 
     async def _key(self, scope: Scope) -> Key | None:
-        text = _text_of_key(scope["headers"])
+        text = _text_of_key(scope["headers"], is_feed=scope["path"] == FEED_PATH)
         if text is None:
             return None
         key = self._keys.cached(text)
@@ -72,12 +77,14 @@ class Identity:
         if key is None:
             key = await to_thread.run_sync(self._keys.look_up, text)
         if key is None:
-            raise _unauthorized("the API key is unknown, expired or revoked")
+            raise _unauthorized("the API key is unknown, expired or revoked", scope["path"])
         return key
 
 
-def _text_of_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+def _text_of_key(headers: Iterable[tuple[bytes, bytes]], *, is_feed: bool) -> str | None:
     """Return the key that a request has; None without one.
+
+    ``is_feed``: it may also be the password of Basic, whatever the name of the user.
 
     Raises:
         ApiError: it has two, or credentials of another kind.
@@ -88,6 +95,9 @@ def _text_of_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
             given.add(value.decode("latin-1"))
         elif name == b"authorization":
             scheme, _, text = value.decode("latin-1").partition(" ")
+            if is_feed and scheme.lower() == "basic":
+                given.add(_password(text))
+                continue
             if scheme.lower() != "bearer":
                 raise _unauthorized("Authorization takes: Bearer, and an API key")
             given.add(text.strip())
@@ -96,8 +106,24 @@ def _text_of_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     return given.pop() if given else None
 
 
-def _unauthorized(reason: str) -> ApiError:
-    return ApiError("UNAUTHORIZED", reason=reason, headers=_CHALLENGE)
+def _password(text: str) -> str:
+    """Return the password of Basic.
+
+    Raises:
+        ApiError: it has none.
+    """
+    try:
+        _, colon, password = b64decode(text.strip(), validate=True).decode().partition(":")
+    except ValueError:
+        colon = password = ""
+    if not (colon and password):
+        raise _unauthorized("Authorization: Basic takes the API key as password", FEED_PATH)
+    return password
+
+
+def _unauthorized(reason: str, path: str = "") -> ApiError:
+    challenge = _CHALLENGE_OF_FEED if path == FEED_PATH else _CHALLENGE
+    return ApiError("UNAUTHORIZED", reason=reason, headers=challenge)
 
 
 class Guard:
@@ -129,7 +155,7 @@ class Guard:
         if self._server.keys_required:
             if path in OPEN:
                 return None
-            return _unauthorized("send an API key: Authorization: Bearer sc_…, or X-API-Key")
+            return _unauthorized("send an API key: Authorization: Bearer sc_…, or X-API-Key", path)
         headers = Headers(scope=scope)
         if path not in OPEN and is_request_of_proxy(headers):
             return _unauthorized("the request came through a proxy: send an API key")

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from smartcrawl.server.answers import Answer, Time
+from smartcrawl.server.answers import EXAMPLE_HASH, Answer, Time
 
 #: Pages whose links are read to find those that lead to a record.
 MOST_LINKS_READ: Final = 200_000
@@ -509,3 +509,119 @@ class Hosts(Answer):
 
     hosts: list[HostRow]
     pagination: RunsPagination
+
+
+class ChangedHeadingWords(Answer):
+    """A heading below which lines changed."""
+
+    heading: str = Field(
+        description="With those above it; empty: before the first", examples=["Install > Linux"]
+    )
+    wordsAdded: int = Field(examples=[30])  # noqa: N815  # as the keys of changes, here and below
+    wordsRemoved: int = Field(examples=[4])  # noqa: N815
+
+
+class ChangedTextLine(Answer):
+    """A line that came or went."""
+
+    sign: Literal["+", "-"]
+    text: str = Field(description="At most 120 characters", examples=["© 2026 Lamp Works"])
+    pages: int = Field(description="Pages on which it changed", examples=[1])
+
+
+class PageChange(Answer):
+    """A change of a page, or one that many pages share."""
+
+    source: str = Field(examples=["docs"])
+    run: int = Field(examples=[17])
+    at: Time = Field(examples=["2024-01-20T10:30:00Z"])
+    kind: Literal["shared", "new", "modified", "moved", "lost", "removed", "came back"]
+    no: int | None = Field(description="The number of its record", examples=[17])
+    urlHash: str | None = Field(examples=[EXAMPLE_HASH])  # noqa: N815
+    url: str | None = Field(
+        description="Null of what many pages share", examples=["https://docs.example.com/guide"]
+    )
+    title: str | None = Field(examples=["Guide"])
+    formerUrl: str | None = Field(  # noqa: N815
+        description="Of a moved page", examples=["https://docs.example.com/old"]
+    )
+    why: str | None = Field(examples=["answered 404"])
+    pages: int = Field(examples=[1])
+    share: float | None = Field(
+        description="Words that came and went, of those of both texts; null: not known",
+        examples=[0.12],
+    )
+    wordsAdded: int | None = Field(examples=[30])  # noqa: N815
+    wordsRemoved: int | None = Field(examples=[4])  # noqa: N815
+    headings: list[ChangedHeadingWords]
+    moreHeadings: int = Field(examples=[0])  # noqa: N815
+    lines: list[ChangedTextLine] = Field(description="The first and last changed lines")
+    moreLines: int = Field(examples=[0])  # noqa: N815
+    formerTitle: str | None = Field(  # noqa: N815
+        description="The former title, if it changed", examples=["Guide (draft)"]
+    )
+
+
+class ChangesPagination(Answer):
+    """The place in a list of changes."""
+
+    limit: int = Field(examples=[100])
+    next_cursor: str | None = Field(description="Null on the last page")
+
+
+class Changes(Answer):
+    """A page of changes, newest run first."""
+
+    changes: list[PageChange]
+    pagination: ChangesPagination
+
+
+class PageVersionFacts(Answer):
+    """A version of a page."""
+
+    run: int = Field(description="The run that stored it", examples=[17])
+    at: Time = Field(examples=["2024-01-20T10:30:00Z"])
+
+
+class DiffPartText(Answer):
+    """A part of a line."""
+
+    text: str = Field(examples=["red"])
+    changed: bool
+
+
+class DiffLineParts(Answer):
+    """A line of a difference."""
+
+    sign: Literal["+", "-", " "]
+    parts: list[DiffPartText]
+
+
+class DiffHunkLines(Answer):
+    """Changed lines, with three lines around them."""
+
+    heading: str = Field(examples=["Install > Linux"])
+    oldLine: int = Field(examples=[12])  # noqa: N815
+    oldLines: int = Field(examples=[7])  # noqa: N815
+    newLine: int = Field(examples=[12])  # noqa: N815
+    newLines: int = Field(examples=[7])  # noqa: N815
+    lines: list[DiffLineParts]
+
+
+class PageDiff(Answer):
+    """What changed in the text of a page."""
+
+    source: str = Field(examples=["docs"])
+    no: int = Field(examples=[17])
+    urlHash: str = Field(examples=[EXAMPLE_HASH])  # noqa: N815
+    url: str = Field(examples=["https://docs.example.com/guide"])
+    title: str | None = Field(examples=["Guide"])
+    before: PageVersionFacts
+    after: PageVersionFacts
+    share: float = Field(examples=[0.12])
+    wordsAdded: int = Field(examples=[30])  # noqa: N815
+    wordsRemoved: int = Field(examples=[4])  # noqa: N815
+    hunks: list[DiffHunkLines]
+    moreLines: int = Field(description="Changed lines left out", examples=[0])  # noqa: N815
+    coarse: bool = Field(description="Whether long parts are shown as replaced")
+    cut: bool = Field(description="Whether the end of a text is left out")
