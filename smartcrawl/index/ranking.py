@@ -75,6 +75,7 @@ class RankedPart(NamedTuple):
     #: text, and of that of the query. None: they are not known.
     places: Sequence[tuple[int, int]] | None = None
     anchors: str | None = None  #: places in it to which a link leads, as they are stored
+    has_above: bool = True  #: whether its headings may have words of a query
 
     @property
     def searched(self) -> str:

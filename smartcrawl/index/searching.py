@@ -17,6 +17,7 @@ from functools import partial
 from math import inf
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from smartcrawl.index.analysis.function_words import function_words_of
 from smartcrawl.index.analysis.marking import Marker, Marks
 from smartcrawl.index.analysis.stems import BEGINNING, index_keys, keys_of_words
 from smartcrawl.index.analysis.words import folded, is_unspaced, run_words, text_runs, words_at
@@ -201,12 +202,14 @@ def may_search_term_be_misspelt(term: Term) -> bool:
 def _best_form(word: str, found: SpellingFound) -> str:
     """Return the form that the texts have most often, as they spell it, "" if they have none.
 
-    Where they have other endings of it alone, it has no fewer accents than the word.
+    Where they have other endings of it alone, it has no fewer accents than the word. No function
+    word is meant: every page has these, and none is about them.
     """
-    wanted = {folded(form) for form in found.forms} - {folded(word)}
+    languages = found.languages or [""] * len(found.texts)
+    empty = frozenset[str]().union(*map(function_words_of, set(languages)))
+    wanted = {folded(form) for form in found.forms} - {folded(word)} - empty
     seen: Counter[str] = Counter()
     spelt: dict[str, Counter[str]] = defaultdict(Counter)
-    languages = found.languages or [""] * len(found.texts)
     runs = Counter(run for text in found.texts for run in text_runs(text))
     for run, often in runs.items():
         if run.isascii() and (run if run.islower() else run.lower()) not in wanted:
@@ -222,7 +225,8 @@ def _best_form(word: str, found: SpellingFound) -> str:
     by_language = {one: _by_key(found.forms, _accents(word), one) for one in set(languages)}
     for text, language in zip(found.texts, languages, strict=True):
         keys = by_language[language]
-        seen.update(keys[key] for key in index_keys(text, language) if key in keys)
+        known = keys.keys() - empty
+        seen.update(keys[key] for key in index_keys(text, language) if key in known)
     return max(seen, key=lambda form: (seen[form], form), default="")
 
 
@@ -563,7 +567,7 @@ class QueryMarker:
 
     def headings(self, part: RankedPart, language: str) -> str:
         """Return the headings of a part, with marks around the words found."""
-        return self._of(language).whole(part.headings)
+        return self._of(language).whole(part.headings) if part.has_above else part.headings
 
     def shown(self, part: RankedPart, language: str) -> ShownPart:
         """Return a part with marks around the words found."""

@@ -442,6 +442,20 @@ def test_the_form_that_texts_have_most_often_is_meant():
     )
 
 
+def test_no_function_word_of_the_language_of_a_text_is_meant():
+    """A word for inches is not in the texts, and none of them is about "pour" or words like it."""
+
+    def meant(query: str, forms: set[str], text: str, language: str) -> str:
+        def nearest(word: str, far: bool) -> SpellingFound:
+            return SpellingFound(frozenset(forms), [text], [language])
+
+        return corrected_search_query(query, parsed_search_query(query).terms, [0], nearest)[1]
+
+    assert meant("pouce", {"pour", "douce"}, "pour la lampe, pour deux, douce", "fr") == "douce"
+    assert meant("poures", {"pourer"}, "pour la lampe", "fr") == "", "a form with its stem"
+    assert meant("poure", {"pour"}, "pour the oil", "en") == "pour"
+
+
 @pytest.mark.parametrize(
     ("many", "existing", "found", "counts"),
     [

@@ -195,3 +195,12 @@ def search_function_words(words: Sequence[str]) -> frozenset[str]:
         if count > most:
             best, most = known, count
     return best
+
+
+def function_words_of(language: str) -> frozenset[str]:
+    """Return the list of a language (ISO 639-1), in lower case and without accents; empty: none.
+
+    >>> "pour" in function_words_of("fr"), function_words_of("")
+    (True, frozenset())
+    """
+    return ENGLISH if language == "en" else _OTHERS.get(language, frozenset())

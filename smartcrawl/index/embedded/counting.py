@@ -51,6 +51,7 @@ class ChunksAsked(NamedTuple):
     conditions: str  #: on the content ``c`` and on ``p.content``; empty: none
     values: Mapping[str, Any]  #: of the conditions
     most: int  #: chunks
+    matching: int  #: chunks that have any of the words, at most
 
 
 class ChunkPlaces(NamedTuple):
@@ -189,7 +190,11 @@ def counted_page(
             for at, term in found:
                 lead[term] += before + at < LEAD_LENGTH
             before, expected = before + known.length, expected + 1
-        parts.append(RankedPart(chunk.no, chunk.headings, "", chunk.position, "", found))
+        parts.append(
+            RankedPart(
+                chunk.no, chunk.headings, "", chunk.position, "", found, has_above=bool(above)
+            )
+        )
         named = 0.0
         for phrase, gain in page.gains:
             if gain > named and any(known.phrases[phrase]):
@@ -213,29 +218,36 @@ class AddressWords:
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self._terms = terms
-        self._by_language: dict[str, list[tuple[Keys, int]]] = {}
+        self._by_language: dict[str, tuple[dict[str, int], list[tuple[Keys, int]]]] = {}
 
     def terms(self, url: str, language: str) -> set[int]:
         """Return the terms that an address of a page in a language has."""
-        asked = self._by_language.get(language)
-        if asked is None:
-            found: dict[Keys, int] = {}
-            for n, term in enumerate(self._terms):
-                for keys in term.keys(language):
-                    found.setdefault(keys, n)
-            asked = self._by_language[language] = list(found.items())
+        single, others = self._by_language.get(language) or self._of(language)
         known = _address_keys(url, language)
-        return {
-            n
-            for keys, n in asked
-            if (
-                any(key.startswith(keys[0][:-1]) for key in known)
-                if keys[0].endswith(ANY_END)
-                else keys[0] in known
-            )
-            and (len(keys) == 1 or any(known[at : at + len(keys)] == keys
-                                       for at in range(len(known))))
-        }  # fmt: skip
+        found = {single[key] for key in known if key in single}
+        for keys, n in others:
+            if keys[0].endswith(ANY_END):
+                is_there = any(key.startswith(keys[0][:-1]) for key in known)
+            else:
+                is_there = any(known[at : at + len(keys)] == keys for at in range(len(known)))
+            if is_there:
+                found.add(n)
+        return found
+
+    def _of(self, language: str) -> tuple[dict[str, int], list[tuple[Keys, int]]]:
+        """Return terms by their keys, those of one key alone apart from all others."""
+        asked: dict[Keys, int] = {}
+        for n, term in enumerate(self._terms):
+            for keys in term.keys(language):
+                asked.setdefault(keys, n)
+        single = {
+            keys[0]: n
+            for keys, n in asked.items()
+            if len(keys) == 1 and not keys[0].endswith(ANY_END)
+        }
+        others = [(keys, n) for keys, n in asked.items() if keys[0] not in single or len(keys) > 1]
+        found = self._by_language[language] = single, others
+        return found
 
 
 @lru_cache(20_000)

@@ -572,7 +572,7 @@ class IndexTables:
         conditions, given = self._conditions(query)
 
         def best(most: int) -> Window:
-            asked = ChunksAsked(words, weights, conditions, given, most)
+            asked = ChunksAsked(words, weights, conditions, given, most, sum(every))
             chunks = self._language.best_chunks(self._connection, asked)
             return window_of_chunks(chunks, more=len(chunks) >= most, are_all=most == WIDE)
 
@@ -740,10 +740,11 @@ class IndexTables:
         wanted = {part.key for part in parts if not part.text} - self._read.keys()
         if wanted:
             rows = self._connection.execute(_SOME, {"chunks": Many(sorted(wanted))}).fetchall()
-            places = {part.key: part.places for part in parts}
+            known = {part.key: part for part in parts}
             for no, headings, text, number, pictures, anchors in rows:
-                found = places[no]
-                self._read[no] = RankedPart(no, headings, text, number, pictures, found, anchors)
+                self._read[no] = known[no]._replace(
+                    headings=headings, text=text, number=number, pictures=pictures, anchors=anchors
+                )
         return [
             one
             if one.part is None

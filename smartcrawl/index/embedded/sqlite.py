@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.analysis.names import name_words
@@ -198,7 +199,9 @@ SELECT w.rowid AS no, bm25({table}, {weights}) AS score FROM {table} w {joined}
  WHERE {table} MATCH :any {conditions}
 """
 _SPARE: Final = 40  #: chunks that are read beyond those that are asked for, to compare equal ranks
-_FACTS: Final = "SELECT no, content, position, headings, hash FROM chunk WHERE no IN carray(?)"
+_FEW_MATCHES: Final = 1_000  #: chunks that are read to compare equal ranks, if there are no more
+_FACTS: Final = "SELECT no, content, position, headings, coalesce(hash, x'') FROM chunk WHERE no IN carray(?)"
+_HASHES: Final = "SELECT coalesce(hash, x''), no FROM chunk WHERE no IN carray(?)"
 _ORIGINS: Final = """
 SELECT c.no, c.content_hash, o.name FROM content c JOIN source o ON o.no = c.source
  WHERE c.no IN carray(?)
@@ -265,7 +268,9 @@ class Fts5:
         the last one only if these are more than a few.
         """
         any_ = self.value([keys for one in asked.words for keys in one])
-        named = {"any": any_, "most": asked.most + _SPARE, **asked.values}
+        few = asked.matching if asked.matching <= _FEW_MATCHES else 0
+        limit = max(few, asked.most + _SPARE)
+        named = {"any": any_, "most": limit, **asked.values}
         joined, more = (_OF_PAGES, f"AND {asked.conditions}") if asked.conditions else ("", "")
         best = " UNION ALL ".join(
             _BEST.format(table=table, weights=_WEIGHTS, joined=joined, conditions=f"{more} {limit}")
@@ -275,12 +280,12 @@ class Fts5:
         ranked: list[tuple[int, float]] = connection.execute(statement, named).fetchall()
         if len(ranked) > asked.most:
             last = ranked[asked.most - 1][1]
-            if ranked[-1][1] == last and len(ranked) == asked.most + _SPARE:
+            if ranked[-1][1] == last and len(ranked) == limit and limit != few:
                 named |= {"rank": last}
                 equal = connection.execute(_EQUAL.format(best=best), named).fetchall()
                 ranked = [one for one in ranked if one[1] < last] + equal
             else:
-                ranked = [one for one in ranked if one[1] <= last]
+                ranked = _with_first_hashes(connection, ranked, asked.most)
         return _in_order_of_hashes(connection, dict(ranked))[: asked.most]
 
     def places(
@@ -322,25 +327,43 @@ class Fts5:
         return read_text_rows(connection.execute(statement, {"words": value, **values}).fetchall())
 
 
+def _with_first_hashes(
+    connection: Connection, ranked: Sequence[tuple[int, float]], most: int
+) -> list[tuple[int, float]]:
+    """Return the best chunks, and all that equal the last one in rank and hash."""
+    last = ranked[most - 1][1]
+    best = [one for one in ranked if one[1] <= last]
+    if len(best) <= most + _SPARE:
+        return best
+    above = [one for one in best if one[1] < last]
+    equal = Many([no for no, _ in best[len(above) :]])
+    hashes: Any = sorted(connection.execute(_HASHES, (equal,)).fetchall())
+    edge = hashes[: most - len(above)][-1:]
+    return above + [(no, last) for hash_, no in hashes if edge and hash_ <= edge[0][0]]
+
+
 def _in_order_of_hashes(connection: Connection, ranks: Mapping[int, float]) -> list[ChunkFacts]:
     """Return the facts of chunks by their ranks, without those that are gone.
 
-    Contents are compared only where equal hashes have equal ranks.
+    ``ranks`` are in their order. Contents are compared only where equal hashes have equal ranks.
     """
     rows: Any = connection.execute(_FACTS, (Many(sorted(ranks)),)).fetchall() if ranks else ()
-    found = [((ranks[row[0]], row[4] or b""), ChunkFacts(*row[:4])) for row in rows]
-    often = Counter(rank for rank, _ in found)
-    equal = sorted({facts.content for rank, facts in found if often[rank] > 1})
-    origins: dict[int, tuple[bytes, str]] = {}
-    if equal:
-        origins = {no: (hash_, name) for no, hash_, name in connection.execute(
-            _ORIGINS, (Many(equal),)
-        ).fetchall()}  # fmt: skip
-    found.sort(key=lambda one: (one[0], origins.get(one[1].content, _NO_ORIGIN), one[1].position))
-    return [facts for _, facts in found]
-
-
-_NO_ORIGIN: Final = (b"", "")
+    facts = {row[0]: row for row in rows}
+    found = [facts[no] for no in ranks if no in facts]
+    if len(set(ranks.values())) < len(ranks):
+        found.sort(key=lambda row: (ranks[row[0]], row[4]))
+        equal = [
+            row[1] for one, other in pairwise(found)
+            if one[4] == other[4] and ranks[one[0]] == ranks[other[0]] for row in (one, other)
+        ]  # fmt: skip
+        if equal:
+            origins = {no: rest for no, *rest in connection.execute(
+                _ORIGINS, (Many(sorted({*equal})),)
+            ).fetchall()}  # fmt: skip
+            found.sort(
+                key=lambda row: (ranks[row[0]], row[4], origins.get(row[1], ()), row[2])
+            )
+    return [ChunkFacts(*row[:4]) for row in found]
 
 
 def _counting(connection: Any) -> list[tuple[int, ChunkPlaces]]:
