@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
-from smartcrawl.index.elasticsearch.finding import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.filters import search_query_filters
 from smartcrawl.index.images import ImageDocument
@@ -45,6 +44,7 @@ from smartcrawl.registry.visibility import Readable
 from smartcrawl.rules.visibility import EVERYTHING, Reader
 
 if TYPE_CHECKING:
+    from smartcrawl.index.elasticsearch.finding import ElasticsearchHit
     from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 
 _noted: set[str] = set()  #: notes about embedders of registries that this process cannot open

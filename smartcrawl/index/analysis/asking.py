@@ -21,9 +21,8 @@ _BETWEEN: Final = re.compile(
 _ENDING: Final = re.compile(
     r"(?<=[\uac00-\ud7a3]{2})(?:[하되][\uac00-\ud7a3]{1,4}|에서|으로|까지|부터|마다|에게|에는|에도|려면|도록"
     r"|[을를은는이가에의로과와도만기고게면])\Z"
-    r"|(?<=[a-z0-9])(?:[을를은는이가에의로과와도만]|에서|으로)\Z"
+    r"|(?<=[A-Za-z0-9])(?:[을를은는이가에의로과와도만]|에서|으로)\Z"
     r"|(?<=[\u30a1-\u30ff\u4e00-\u9fff]{2})[すしさせ][\u3041-\u309f]*\Z",
-    re.IGNORECASE,
 )
 _CHINESE: Final = "Chinese"
 #: Pairs of letters of one script.

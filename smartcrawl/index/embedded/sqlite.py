@@ -200,7 +200,9 @@ SELECT w.rowid AS no, bm25({table}, {weights}) AS score FROM {table} w {joined}
 """
 _SPARE: Final = 40  #: chunks that are read beyond those that are asked for, to compare equal ranks
 _FEW_MATCHES: Final = 1_000  #: chunks that are read to compare equal ranks, if there are no more
-_FACTS: Final = "SELECT no, content, position, headings, coalesce(hash, x'') FROM chunk WHERE no IN carray(?)"
+_FACTS: Final = (
+    "SELECT no, content, position, headings, coalesce(hash, x'') FROM chunk WHERE no IN carray(?)"
+)
 _HASHES: Final = "SELECT coalesce(hash, x''), no FROM chunk WHERE no IN carray(?)"
 _ORIGINS: Final = """
 SELECT c.no, c.content_hash, o.name FROM content c JOIN source o ON o.no = c.source
@@ -360,9 +362,7 @@ def _in_order_of_hashes(connection: Connection, ranks: Mapping[int, float]) -> l
             origins = {no: rest for no, *rest in connection.execute(
                 _ORIGINS, (Many(sorted({*equal})),)
             ).fetchall()}  # fmt: skip
-            found.sort(
-                key=lambda row: (ranks[row[0]], row[4], origins.get(row[1], ()), row[2])
-            )
+            found.sort(key=lambda row: (ranks[row[0]], row[4], origins.get(row[1], ()), row[2]))
     return [ChunkFacts(*row[:4]) for row in found]
 
 
