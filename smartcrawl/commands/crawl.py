@@ -7,9 +7,11 @@ import logging
 import os
 import shlex
 import sys
+import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Collection, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -22,14 +24,28 @@ from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.crawl_dry import DryCrawl, dry_source
+from smartcrawl.commands.crawl_ends import (
+    NOT_BEGUN,
+    CrawlEnd,
+    crawl_end_line,
+    crawl_end_of_run,
+    print_crawl_ends,
+    worst_status,
+)
 from smartcrawl.commands.crawl_save import check_save, save_crawled_source
-from smartcrawl.commands.crawl_words import DRY_HELP, SAVE_HELP
+from smartcrawl.commands.crawl_words import DRY_HELP, FORMAT_HELP, FORMATS, JOBS_HELP, SAVE_HELP
+from smartcrawl.commands.side_by_side import (
+    Job,
+    ProcessCrawls,
+    SideBySide,
+    WorkerSide,
+    worker_side,
+)
 from smartcrawl.commands.spider_runs import (
     DONE,
     FAILED,
     HELD,
     INCOMPLETE,
-    SEVERITY,
     SpiderRun,
 )
 from smartcrawl.commands.summary import print_crawl_summary
@@ -37,6 +53,7 @@ from smartcrawl.engine.download.network import resolve_crawled_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.engine.own_spiders import feed_refusal, overwritten_feed
+from smartcrawl.engine.progress import Progress
 from smartcrawl.engine.project_settings import (
     REACTOR_REFUSAL,
     apply_settings_file,
@@ -53,19 +70,22 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_crawl_line, program_name
-from smartcrawl.model.redaction import redacted_line
+from smartcrawl.model.redaction import escaped_text, redacted_line
 from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.items import refreshable_source_rows
 from smartcrawl.registry.jobs import load_stored_jobs
 from smartcrawl.reports.today import vanished_sources
+from smartcrawl.rules.side_by_side import can_run_side_by_side, default_jobs
 from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
+from smartcrawl.run.source_hosts import known_source_hosts
 from smartcrawl.sources.declared import DeclaredSources, load_declared_sources
 from smartcrawl.sources.fields import declared_address_unquoted
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.site import SiteSpider
-from smartcrawl.terminal.command import base_command_damage
+from smartcrawl.terminal.bar import REFRESH, Bars
+from smartcrawl.terminal.command import base_command_damage, count_argument
 from smartcrawl.terminal.output import OutputError, print_any_character, print_complaint, printed
 from smartcrawl.terminal.usage import (
     check_terminal_log_file_usage,
@@ -85,8 +105,15 @@ class Command(ScrapyCrawl):
     _dry: DryCrawl | None = None  #: the look at an address, in place of its crawl
     _save: str | None = None  #: the name under which the source is to be declared
     _left_out: Sequence[str] = ()  #: declared sources that are not crawled, because they are wrong
+    _jobs: Sequence[Job] = ()  #: the sources that workers crawl
+    _bars: Bars | None = None  #: of several sources at once
+    _is_json: bool = False  #: whether what came of the crawls is printed for programs
+    _is_one_of_several: bool = False  #: whether each crawl gets a line in place of a table
+    _worker: WorkerSide | None = None  #: None: this process is no worker of another
+    _crawling: Crawler | None = None  #: of the crawl that is under way
     given_settings: Sequence[str] = ()  #: those of -s, before they are checked
     feed_help = "export the items of your own spider; site and files refuse it"
+    takes_many: ClassVar[bool] = True  #: whether it crawls several sources at once
     takes_addresses: ClassVar[bool] = True  #: whether it crawls sources that were not crawled yet
 
     def long_desc(self) -> str:
@@ -124,6 +151,9 @@ class Command(ScrapyCrawl):
             help="json: one object on standard output for each page that was visited or removed,"
             " and the closing table on standard error; none: no progress (default: line)",
         )
+        if self.takes_many:
+            parser.add_argument("--jobs", type=count_argument, metavar="N", help=JOBS_HELP)
+            parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help=FORMAT_HELP)
         if self.takes_addresses:
             parser.add_argument("--save", metavar="NAME", help=SAVE_HELP)
             parser.add_argument("--dry-run", action="store_true", help=DRY_HELP)
@@ -147,6 +177,7 @@ class Command(ScrapyCrawl):
         super().process_options(args, opts)
         if opts.progress:
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
+        self._is_json = getattr(opts, "format", FORMATS[0]) == "json"
         try:
             apply_settings_file(self.settings)
             Options.of(self.settings)
@@ -156,6 +187,18 @@ class Command(ScrapyCrawl):
             sys.exit(FAILED)
         asked = "LOG_LEVEL" in os.environ or (self.settings.getpriority("LOG_LEVEL") or 0) > 20
         if sys.stderr.isatty() and not asked:
+            self.settings.set("LOG_LEVEL", "WARNING", priority="cmdline")
+        self._worker = worker_side()
+        if self._worker is not None:
+            self._be_a_worker(asked=asked)
+
+    def _be_a_worker(self, *, asked: bool) -> None:
+        """Leave bars and lines to the parent, and its log file as it is; ``asked``: for a level."""
+        assert self.settings is not None
+        if self.settings["PROGRESS_FORMAT"] == "line":
+            self.settings.set("PROGRESS_FORMAT", "none", priority="cmdline")
+        self.settings.set("LOG_FILE_APPEND", True, priority="cmdline")
+        if not asked and not self.settings["LOG_FILE"]:
             self.settings.set("LOG_LEVEL", "WARNING", priority="cmdline")
 
     def run(self, args: list[str], opts: Namespace) -> None:
@@ -183,35 +226,52 @@ class Command(ScrapyCrawl):
             return
         for spider in ours:
             self._check_feed(feed_refusal(spider, self.settings))
-        try:
-            with base_command_damage(registry_database(Options.of(self.settings).registry)):
-                self._save = getattr(opts, "save", None)
-                if self._save is not None:
-                    check_save(Options.of(self.settings), self._save, opts.spargs)
-                runs = self.runs_of(ours, opts.spargs)
-                runs = self.wanted(runs, opts.spargs)
-                if getattr(opts, "dry_run", False):
-                    runs = self._dry_runs(runs)
-        except SmartcrawlError as error:
-            print_crawl_error(error, self.settings)
-            self.exitcode = FAILED
+        if self._worker is not None:
+            self._is_one_of_several = True
+            self._begin(process, self._work(process, ours))
             return
-        if len(runs) > 1:
-            self._check_feed(overwritten_feed(self.settings))
         try:
             with base_command_damage(registry_database(Options.of(self.settings).registry)):
-                self._warn_of_vanished()
+                runs = self._runs_to_begin(ours, opts)
+                self._is_one_of_several = len(runs) > 1 or self._is_json
+                together = self._side_by_side(runs, getattr(opts, "jobs", None))
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
         if not runs:
-            self.exitcode = self._left_out_status(DONE)
-            return
+            self._end_all([])
+        elif together is not None:
+            self._crawl_side_by_side(together)
+        else:
+            self._begin(process, self._crawl_all(process, runs))
+
+    def _begin(self, process: AsyncCrawlerProcess, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work in the event loop of this process, until it ends that."""
         return_engine_memory()
         self.exitcode = FAILED  # also if signals stop it by force
-        asyncio.get_event_loop().create_task(self._crawl_all(process, runs))
+        asyncio.get_event_loop().create_task(work)
         process.start(stop_after_crawl=False)
+
+    def _runs_to_begin(
+        self, spiders: Sequence[type[VisitSpider]], opts: Namespace
+    ) -> list[SpiderRun]:
+        """Return the runs that are carried out; check what they would overwrite.
+
+        Raises:
+            SmartcrawlError: a source is not known, or the registry cannot be read.
+        """
+        assert self.settings is not None
+        self._save = getattr(opts, "save", None)
+        if self._save is not None:
+            check_save(Options.of(self.settings), self._save, opts.spargs)
+        runs = self.wanted(self.runs_of(spiders, opts.spargs), opts.spargs)
+        if getattr(opts, "dry_run", False):
+            runs = self._dry_runs(runs)
+        if len(runs) > 1:
+            self._check_feed(overwritten_feed(self.settings))
+        self._warn_of_vanished()
+        return runs
 
     def _dry_runs(self, runs: Sequence[SpiderRun]) -> list[SpiderRun]:
         """Return the run that looks at an address, in place of the one that would crawl it.
@@ -308,78 +368,215 @@ class Command(ScrapyCrawl):
         return FAILED
 
     async def _crawl_all(self, process: AsyncCrawlerProcess, runs: Sequence[SpiderRun]) -> None:
-        worst = DONE
+        ends: list[CrawlEnd] = []
         try:
-            for one in runs:
-                status, stopped = await self._crawl(process, one.spider, one.arguments)
-                worst = max(worst, status, key=SEVERITY.index)
-                if stopped:
+            for place, one in enumerate(runs):
+                end = await self._crawl(process, one)
+                ends.append(end)
+                if len(runs) > 1:
+                    self._say(end)
+                if end.stopped:
+                    left = runs[place + 1 :]
+                    ends += [
+                        CrawlEnd(_name_of(rest), INCOMPLETE, reasons=(NOT_BEGUN,)) for rest in left
+                    ]
                     break
-            worst = self._left_out_status(worst)
         finally:
-            self.exitcode = worst
+            self._end_all(ends)
             if self._dry is not None:
                 self._dry.close()
             stop_crawl_command()
 
-    async def _crawl(
-        self, process: AsyncCrawlerProcess, spider: type[VisitSpider], arguments: dict[str, str]
-    ) -> tuple[int, bool]:
-        """Crawl one source; return its exit status, and whether a signal stopped it."""
+    def _end_all(self, ends: Sequence[CrawlEnd]) -> None:
+        """Print what came of all crawls, and set the exit status."""
         assert self.settings is not None
-        crawler = self._create_crawler(spider)
+        self.exitcode = self._left_out_status(worst_status(ends))
+        if self._dry is not None or (len(ends) < 2 and not self._is_json):
+            return
+        file = sys.stderr if self.settings["PROGRESS_FORMAT"] == "json" else sys.stdout
         try:
-            self._set_of_job(crawler, arguments)
-            if spider is SiteSpider:  # a spider of the user's own may take other arguments
+            with printed():
+                folder = str(self.settings["DATA_DIR"])
+                print_crawl_ends(ends, folder, is_json=self._is_json, file=file)
+        except OutputError as error:
+            print_crawl_error(error, self.settings)
+            self.exitcode = FAILED
+
+    def _say(self, end: CrawlEnd) -> None:
+        """Print a line about the end of one of several crawls."""
+        assert self.settings is not None
+        if self.settings["PROGRESS_FORMAT"] != "line":
+            return
+        line = escaped_text(redacted_line(crawl_end_line(end)))
+        name = "err" if self._is_json else "out"
+        if self._bars is not None:
+            self._bars.print(name, f"{line}\n")
+        else:
+            print(line, file=sys.stderr if self._is_json else sys.stdout, flush=True)
+
+    # Several at once
+
+    def _side_by_side(self, runs: Sequence[SpiderRun], jobs: int | None) -> SideBySide | None:
+        """Return what crawls these sources at once; None: this process takes one after another."""
+        assert self.settings is not None
+        most = jobs or default_jobs(len(os.sched_getaffinity(0)))
+        has_feeds = self.settings.getdict("FEEDS") or self.settings["FEED_URI"]
+        if min(most, len(runs)) < 2 or has_feeds:  # one process at a time writes a feed
+            return None
+        self._jobs = self._jobs_of(runs)
+        if not can_run_side_by_side([job.hosts for job in self._jobs]):
+            return None
+        registry_database(Options.of(self.settings).registry).open().close()  # before they race
+        self._bars = Bars(sys.stderr, enabled=self.settings["PROGRESS_FORMAT"] == "line")
+        return SideBySide(
+            ProcessCrawls(type(self).__module__.rpartition(".")[2]),
+            min(most, len(runs)),
+            self._say,
+            self._bars,
+        )
+
+    def _jobs_of(self, runs: Sequence[SpiderRun]) -> list[Job]:
+        """Return the runs with the hosts that each may ask; a source with a mistake has none."""
+        assert self.settings is not None
+        options = Options.of(self.settings)
+        database = registry_database(options.registry)
+        found = []
+        with ExitStack() as stack:
+            connection = None
+            if database.exists():
+                stack.enter_context(database.translated("read"))
+                connection = stack.enter_context(closing(database.reports()))
+            for run in runs:
+                try:
+                    source = run.spider.source_of(options, run.arguments)  # type: ignore[attr-defined]  # of each spider of ours
+                except SmartcrawlError:
+                    found.append(Job(_name_of(run), run))
+                else:
+                    hosts = known_source_hosts(source, options, connection)
+                    found.append(Job(source.name, run, hosts))
+        return found
+
+    def _crawl_side_by_side(self, all_of_them: SideBySide) -> None:
+        ends: list[CrawlEnd] = []
+        try:
+            with all_of_them.forwarding_signals():
+                ends = all_of_them.crawl(self._jobs)
+                all_of_them.crawls.close()
+        finally:
+            all_of_them.bars.close()
+            self._end_all(ends)
+
+    async def _work(self, process: AsyncCrawlerProcess, spiders: Sequence[type[Any]]) -> None:
+        """Crawl what the parent of this worker orders, until there is no more."""
+        worker, woken = self._worker, asyncio.Event()
+        assert worker is not None
+        loop = asyncio.get_running_loop()
+        worker.listen(partial(_wake, loop, woken))
+        by_name = {spider.name: spider for spider in spiders}
+        try:
+            while True:
+                woken.clear()
+                if worker.orders.empty():
+                    await woken.wait()
+                    continue
+                if (order := worker.orders.get()) is None:
+                    break
+                worker.crawls = True
+                telling = asyncio.ensure_future(self._tell_progress(worker))
+                run = SpiderRun(by_name[order["spider"]], order["arguments"])
+                end = await self._crawl(process, run)
+                telling.cancel()
+                worker.crawls = False
+                worker.tell("end", (replace(end, source=order["name"])).as_data())
+                if end.stopped:
+                    break
+        finally:
+            self.exitcode = DONE
+            stop_crawl_command()
+
+    async def _tell_progress(self, worker: WorkerSide) -> None:
+        began, shown = time.monotonic(), None
+        progress: Progress | None = None
+        while True:
+            await asyncio.sleep(REFRESH)
+            crawler = self._crawling
+            run = None if crawler is None else getattr(crawler.spider, "run", None)
+            if crawler is None or run is None or crawler.engine is None:
+                continue
+            if run is not shown:
+                progress, shown = Progress(crawler, run, interval=REFRESH), run
+            assert progress is not None, "it was made with the run"
+            worker.tell("facts", progress.facts(time.monotonic() - began))
+
+    # One
+
+    async def _crawl(self, process: AsyncCrawlerProcess, one: SpiderRun) -> CrawlEnd:
+        """Crawl one source; return its end."""
+        assert self.settings is not None
+        name = _name_of(one)
+        crawler = self._crawling = self._create_crawler(one.spider)
+        try:
+            self._set_of_job(crawler, one.arguments)
+            if one.spider is SiteSpider:  # a spider of the user's own may take other arguments
                 options = Options.of(self.settings)
                 await resolve_crawled_hosts(
-                    source_of_run_arguments(options, arguments), options, self.settings
+                    source_of_run_arguments(options, one.arguments), options, self.settings
                 )
-            await process.crawl(crawler, **arguments)
+            await process.crawl(crawler, **one.arguments)
         except (RunHeldError, RunPausedError) as error:
-            print_crawl_error(error, self.settings)
-            return HELD, False
+            return self._not_crawled(name, HELD, error)
         except UnknownSourceError as error:
-            known = _known_source(Options.of(self.settings), arguments.get("source", ""))
-            print_crawl_error(known or error, self.settings)
-            return FAILED, False
+            known = _known_source(Options.of(self.settings), one.arguments.get("source", ""))
+            return self._not_crawled(name, FAILED, known or error)
         except SmartcrawlError as error:
-            print_crawl_error(error, self.settings)
-            return FAILED, False
+            return self._not_crawled(name, FAILED, error)
         except Exception as error:
             damage = registry_database(Options.of(self.settings).registry).explained(error)
-            if damage is None:
-                logger.exception("the crawl could not be carried out")
-            else:
-                print_crawl_error(damage, self.settings)
-            return FAILED, False
-        return self._summed_up(crawler)
+            if damage is not None:
+                return self._not_crawled(name, FAILED, damage)
+            logger.exception("the crawl could not be carried out")
+            return CrawlEnd(name, FAILED, reasons=(f"a fault of the program: {error!r}",))
+        finally:
+            self._crawling = None
+        return self._summed_up(crawler, name)
 
-    def _summed_up(self, crawler: Crawler) -> tuple[int, bool]:
-        """Print what came of a crawl, and save its source; return as ``_crawl`` does."""
+    def _not_crawled(self, name: str, status: int, error: SmartcrawlError) -> CrawlEnd:
+        print_crawl_error(error, self.settings)
+        return CrawlEnd(name, status, reasons=(redacted_line(str(error)),))
+
+    def _summed_up(self, crawler: Crawler, name: str) -> CrawlEnd:
+        """Print what came of a crawl, and save its source; return its end."""
         run: Run | None = getattr(crawler.spider, "run", None)
         if run is None or run.result is None:
             if run is not None and run.failure is not None:
-                print_crawl_error(run.failure)
-            return FAILED, False
+                return self._not_crawled(name, FAILED, run.failure)
+            return CrawlEnd(name, FAILED, reasons=("no run was opened: the log says why",))
         try:
-            with printed():
-                if self._dry is None:
-                    print_crawl_closing_table(run, crawler.settings)
-                else:
+            if self._dry is not None:
+                with printed():
                     self._dry.print_report(run)
+            elif not self._is_one_of_several:
+                with printed():
+                    print_crawl_closing_table(run, crawler.settings)
         except OutputError as error:
-            print_crawl_error(error, self.settings)
-            return FAILED, False
-        if self._save is not None and not self._saved(run, self._save):
-            return FAILED, False
+            return self._not_crawled(name, FAILED, error)
         stopped = crawler.stats.get_value("finish_reason") == "shutdown"
-        if run.failure is not None:
+        status, why = self._status_and_error(run)
+        if self._save is not None and not self._saved(run, self._save):
+            status, stopped = FAILED, False
+        elif run.failure is not None:
             print_crawl_error(run.failure)  # the log has it already
-            return FAILED, stopped
+        return crawl_end_of_run(
+            run.source.name, run.result, status, run.seconds, stopped=stopped, error=why
+        )
+
+    def _status_and_error(self, run: Run) -> tuple[int, str]:
+        """Return the exit status of a run that has a result, and what failed; empty: nothing."""
+        if run.failure is not None:
+            return FAILED, str(run.failure)
         if run.opened.over and run.opened.order is not None:
-            return DONE, stopped  # its job has an end: whatever started it need not try again
-        return self.status_of(run), stopped
+            return DONE, ""  # its job has an end: whatever started it need not try again
+        return self.status_of(run), ""
 
     def _saved(self, run: Run, name: str) -> bool:
         """Declare the source of a run under a name, and print that; False: it cannot be."""
@@ -409,6 +606,18 @@ class Command(ScrapyCrawl):
     def status_of(self, run: Run) -> int:
         """Return the exit status of a run that ended by itself."""
         return DONE if run.result is not None and run.result.complete else INCOMPLETE
+
+
+def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    """Set an event from another thread."""
+    loop.call_soon_threadsafe(event.set)
+
+
+def _name_of(run: SpiderRun) -> str:
+    """Return what a run is called before its source is known."""
+    given = run.arguments
+    named = (given[one] for one in ("source", "url", "root", "sitemap") if given.get(one))
+    return redacted_line(next(named, run.spider.name))
 
 
 def _left_out_line(names: Sequence[str]) -> str:

@@ -31,6 +31,9 @@ _SWITCHES: Final = (
 #: What ``--dry-run`` and ``--save`` do; Scrapy's command has the options, too.
 DRY_HELP: Final = "ask robots.txt and the address, say what a crawl would have, store nothing"
 SAVE_HELP: Final = "declare the source as NAME in smartcrawl.toml, with all that was chosen"
+JOBS_HELP: Final = "crawl up to N sources at once (default: one a core, at most 4)"
+FORMATS: Final = ("table", "json")  #: of what came of the sources
+FORMAT_HELP: Final = "json: what came of each source, for programs (default: table)"
 _ADDRESS: Final = re.compile(r"[/.:]|\Alocalhost\Z")
 _PATH: Final = re.compile(r"file:|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE)
 #: The start of an address of the web: a scheme, or a host with a dot or a port.
@@ -87,6 +90,8 @@ class CrawlWords:
             "--progress", choices=("line", "json", "none"),
             help="json: one object for each page; none: no progress (default: line)",
         )  # fmt: skip
+        parser.add_argument("--jobs", type=count_argument, metavar="N", help=JOBS_HELP)
+        parser.add_argument("--format", choices=FORMATS, help=FORMAT_HELP)
         parser.add_argument("--save", metavar="NAME", help=SAVE_HELP)
         parser.add_argument("--dry-run", action="store_true", help=DRY_HELP)
         parser.add_argument("-L", "--loglevel", metavar="LEVEL", help="how much is logged")
@@ -123,10 +128,12 @@ def command_line_of_scrapy_crawl(
         found += ["-a", argument]
     for setting in opts.set:
         found += ["-s", setting]
-    for option in ("--data-dir", "--progress", "--save", "--loglevel", "--logfile"):
+    for option in (
+        "--data-dir", "--progress", "--jobs", "--format", "--save", "--loglevel", "--logfile"
+    ):  # fmt: skip
         value = getattr(opts, _name(option))
         if value is not None:
-            found += [option, value]
+            found += [option, str(value)]
     found += ["--dry-run"] if opts.dry_run else []
     return [*found, "--nolog"] if opts.nolog else found
 

@@ -130,6 +130,7 @@ class Command(CrawlCommand):
 
     feed_help = SUPPRESS  # it has no items to export
     takes_addresses = False
+    takes_many = False
     first_words: ClassVar[Sequence[str]] = (*ACTIONS, *OTHERS)  #: completed in the shells
 
     def syntax(self) -> str:

@@ -40,6 +40,16 @@ SELECT no, url FROM record
  ORDER BY no
 """
 
+_OF_SOURCE = """
+SELECT DISTINCT h.name FROM record r JOIN host h ON h.no = r.host JOIN source o ON o.no = r.source
+ WHERE o.name = ?
+"""
+
+
+def stored_source_hosts(connection: Connection, source: str) -> list[str]:
+    """Return the hosts of the addresses of a source, by its name."""
+    return [str(name) for (name,) in connection.execute(_OF_SOURCE, (source,))]
+
 
 class HostReader:
     """The facts about the hosts of one source."""

@@ -113,6 +113,62 @@ class Bar:
                 cls._shown = None
 
 
+class Bars:
+    """A line for each of several pieces of work, at the end of a terminal; elsewhere none.
+
+    Lines that are printed appear above.
+    """
+
+    def __init__(self, file: IO[str], *, enabled: bool = True) -> None:
+        self._file = file
+        self._bar = Bar.on(file) if enabled else None
+        self._facts: dict[int, ProgressFacts] = {}
+        self._drawn = 0  #: lines that are on the terminal
+        self._next = 0.0
+
+    def draw(self, place: int, facts: ProgressFacts) -> None:
+        """Show the state of the work at a place, unless all was drawn just before."""
+        self._facts[place] = facts
+        now = time.monotonic()
+        if self._bar is not None and now >= self._next:
+            self._next = now + REFRESH
+            self._show()
+
+    def remove(self, place: int) -> None:
+        """Remove the line of a place, whose work is over."""
+        if self._facts.pop(place, None) is not None:
+            self._show()
+
+    def print(self, name: str, line: str) -> None:
+        """Print a line above; ``name``: ``out`` for standard output, else the file of the bars."""
+        self._erase()
+        with suppress(OSError, ValueError):
+            print(line, end="", file=sys.stdout if name == "out" else self._file, flush=True)
+        self._show()
+
+    def close(self) -> None:
+        """Erase all lines."""
+        self._erase()
+        self._facts.clear()
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _erase(self) -> None:
+        if self._bar is not None and self._drawn:
+            self._bar._write(_CLEAR + "\x1b[1A\x1b[2K" * (self._drawn - 1))
+            self._drawn = 0
+
+    def _show(self) -> None:
+        if self._bar is None:
+            return
+        self._erase()
+        width = (terminal_width(self._file) or 80) - 1
+        lines = [self._bar._line(self._facts[place], "", width) for place in sorted(self._facts)]
+        self._bar._write("\n".join(lines))
+        self._drawn = len(lines)
+
+
 def _claim(file: IO[str]) -> int | None:
     """Lock the terminal, so that no two processes draw on it; None: another process has it."""
     try:

@@ -38,7 +38,7 @@ def test_without_an_argument_every_source_is_crawled_in_a_run_of_its_own(site: S
         )
         crawl.environment["RETRY_TIMES"] = "0"
 
-        result = crawl(expect=3)  # the worst of 3, 0 and 0
+        result = crawl.run("crawl", "site", "--jobs", "1", expect=3)  # the worst of 3, 0 and 0
 
         runs = {run["source"]: run for run in crawl.runs()}
         assert {name: run["complete"] for name, run in runs.items()} == {
@@ -56,7 +56,7 @@ def test_without_an_argument_every_source_is_crawled_in_a_run_of_its_own(site: S
         assert {hit["source"] for hit in hits} == {"one"}
         other.pages["/"] = html("Two")
 
-        crawl()
+        crawl.run("crawl", "site", "--jobs", "1")
 
         site.clear()
         crawl(source="one")

@@ -1,0 +1,301 @@
+"""Crawls of several sources at the same time: workers that take one source after another.
+
+Each worker is a process of the same command. It gets a source as a line of JSON on its standard
+input, and tells on a pipe of its own how far it is and what came of it. A worker whose standard
+input ends while it crawls ends the crawl as after a signal: its parent is gone (ADR 173).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import IO, Any, Final, Protocol
+
+from smartcrawl.commands.crawl_ends import NOT_BEGUN, CrawlEnd, crawl_end_of_data
+from smartcrawl.commands.spider_runs import FAILED, INCOMPLETE, SpiderRun
+from smartcrawl.model.program import OURS, program_name
+from smartcrawl.rules.side_by_side import first_to_begin
+from smartcrawl.terminal.bar import Bars, ProgressFacts
+
+CHANNEL: Final = "SMARTCRAWL_CRAWL_CHANNEL"  #: environment of a worker: the number of its pipe
+_TICK: Final = 0.5  #: seconds between two looks at signals
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A source to crawl, and the hosts that its run may ask."""
+
+    name: str
+    run: SpiderRun
+    hosts: frozenset[str] = frozenset()
+
+    def order(self) -> str:
+        """Return the line that a worker gets."""
+        given = {"spider": self.run.spider.name, "arguments": self.run.arguments}
+        return json.dumps(given | {"name": self.name}) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a worker tells: an end, a state, a line that it prints, or its death."""
+
+    worker: int
+    end: CrawlEnd | None = None
+    facts: ProgressFacts | None = None
+    line: tuple[str, str] | None = None  #: "out" or "err", and the line
+    died: str | None = None  #: why
+
+
+class Crawls(Protocol):
+    """The workers, by number. A worker that died is started again by the next order."""
+
+    def begin(self, worker: int, job: Job) -> None:
+        """Give a worker a source.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+
+    def told(self, seconds: float) -> Told | None:
+        """Return the next thing that a worker tells; None: nothing within so many seconds."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to every worker that crawls."""
+
+    def close(self) -> None:
+        """End the workers, which are idle, and wait for them."""
+
+
+@dataclass(slots=True)
+class SideBySide:
+    """Gives sources to workers, as long as no two of them share a host."""
+
+    crawls: Crawls
+    jobs: int  #: workers
+    say: Callable[[CrawlEnd], None]  #: is called with each end
+    bars: Bars
+    stopping: bool = False
+    _running: dict[int, Job] = field(default_factory=dict)
+
+    def crawl(self, waiting: Sequence[Job]) -> list[CrawlEnd]:
+        """Crawl all sources; return their ends, in the order of the sources."""
+        left, ends = list(waiting), dict[str, CrawlEnd]()
+        while left or self._running:
+            if not self.stopping:
+                found = self._begin(left)
+            else:
+                found = [CrawlEnd(job.name, INCOMPLETE, reasons=(NOT_BEGUN,)) for job in left]
+                left.clear()
+            if self._running and (told := self.crawls.told(_TICK)) is not None:
+                found += self._take(told)
+            for end in found:
+                self.stopping = self.stopping or end.stopped
+                if NOT_BEGUN not in end.reasons:
+                    self.say(end)
+                ends[end.source] = end
+        return [ends[job.name] for job in waiting]
+
+    def _begin(self, left: list[Job]) -> list[CrawlEnd]:
+        """Give free workers what may begin; return the ends of those that could not."""
+        failed: list[CrawlEnd] = []
+        while len(self._running) < self.jobs:
+            hosts = [job.hosts for job in self._running.values()]
+            place = first_to_begin([job.hosts for job in left], hosts)
+            if place is None:
+                break
+            job = left.pop(place)
+            worker = next(n for n in range(self.jobs) if n not in self._running)
+            try:
+                self.crawls.begin(worker, job)
+            except OSError as error:
+                why = f"its process cannot be started ({error.strerror})"
+                failed.append(CrawlEnd(job.name, FAILED, reasons=(why,)))
+                continue
+            self._running[worker] = job
+        return failed
+
+    def _take(self, told: Told) -> list[CrawlEnd]:
+        """Show what a worker tells; return the end of its source, if that is it."""
+        if told.line is not None:
+            self.bars.print(*told.line)
+        job = self._running.get(told.worker)
+        if told.facts is not None and job is not None:
+            self.bars.draw(told.worker, told.facts)
+        if job is None or (told.end is None and told.died is None):
+            return []
+        del self._running[told.worker]
+        self.bars.remove(told.worker)
+        return [told.end or CrawlEnd(job.name, FAILED, reasons=(f"its process {told.died}",))]
+
+    @contextmanager
+    def forwarding_signals(self) -> Iterator[None]:
+        """Pass signals on to the workers, which end as one crawl ends; begin no other source."""
+
+        def forward(number: int, _: FrameType | None) -> None:
+            self.stopping = True
+            self.crawls.signal(number)
+
+        before = {one: signal.signal(one, forward) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+class _Worker:
+    """One process, and the threads that read what it tells and prints."""
+
+    def __init__(
+        self,
+        number: int,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        tell: Callable[[tuple[_Worker, Told]], None],
+    ) -> None:
+        self._number = number
+        self._told = tell
+        reads, writes = os.pipe()
+        try:
+            self.process = subprocess.Popen(  # noqa: S603  # the command that this process is of
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**environment, CHANNEL: str(writes)},
+                pass_fds=[writes],
+                start_new_session=True,  # a Ctrl-C reaches it by its parent, once
+                text=True,
+                errors="replace",
+            )
+        except OSError:
+            os.close(reads)
+            raise
+        finally:
+            os.close(writes)
+        self._printing = [
+            threading.Thread(target=self._relay, args=one, daemon=True)
+            for one in (("out", self.process.stdout), ("err", self.process.stderr))
+        ]
+        for thread in self._printing:
+            thread.start()
+        threading.Thread(target=self._listen, args=(os.fdopen(reads),), daemon=True).start()
+
+    def _tell(self, told: Told) -> None:
+        self._told((self, told))
+
+    def _relay(self, name: str, file: IO[str]) -> None:
+        for line in file:
+            self._tell(Told(self._number, line=(name, line)))
+
+    def _listen(self, channel: IO[str]) -> None:
+        for line in channel:
+            [(kind, data)] = json.loads(line).items()
+            if kind == "end":
+                self._tell(Told(self._number, end=crawl_end_of_data(data)))
+            else:
+                name, done, total, parts = data
+                facts = ProgressFacts(name, done, total, tuple(parts))
+                self._tell(Told(self._number, facts=facts))
+        status = self.process.wait()
+        for thread in self._printing:
+            thread.join(1)
+        died = f"ended with status {status}" if status >= 0 else f"died of signal {-status}"
+        self._tell(Told(self._number, died=died))
+
+    def send(self, text: str) -> None:
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # its death is told
+            self.process.stdin.write(text)
+            self.process.stdin.flush()
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.wait()
+
+
+class ProcessCrawls:
+    """Workers that are processes of the command that this process was called with."""
+
+    def __init__(self, name: str) -> None:
+        """``name``: of the command; Scrapy takes it out of the words."""
+        words = sys.argv[1:] if program_name() == OURS else [name, *sys.argv[1:]]
+        self._command = [sys.executable, "-m", program_name(), *words]
+        self._told: queue.Queue[tuple[_Worker, Told]] = queue.Queue()
+        self._workers: dict[int, _Worker] = {}
+
+    def begin(self, worker: int, job: Job) -> None:
+        """Give a worker a source."""
+        found = self._workers.get(worker)
+        if found is None or found.process.poll() is not None:
+            found = _Worker(worker, self._command, os.environ, self._told.put)
+            self._workers[worker] = found
+        found.send(job.order())
+
+    def told(self, seconds: float) -> Told | None:
+        """Return the next thing that a worker tells."""
+        try:
+            worker, told = self._told.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        is_past = self._workers.get(told.worker) is not worker  # another one has its place
+        return None if is_past and told.line is None else told
+
+    def signal(self, number: int) -> None:
+        """Send a signal to every worker."""
+        for worker in self._workers.values():
+            if worker.process.poll() is None:
+                worker.process.send_signal(number)
+
+    def close(self) -> None:
+        """End the workers, and wait for them."""
+        for worker in self._workers.values():
+            worker.close()
+
+
+class WorkerSide:
+    """The worker's own side: its orders, and the pipe to its parent."""
+
+    def __init__(self, channel: int) -> None:
+        self._channel = os.fdopen(channel, "w")
+        self.orders: queue.Queue[dict[str, Any] | None] = queue.Queue()  #: None: there are no more
+        self.crawls = False  #: whether a crawl is under way
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Read orders in a thread; ``wake`` is called after each."""
+        threading.Thread(target=self._listen, args=(wake,), daemon=True).start()
+
+    def _listen(self, wake: Callable[[], None]) -> None:
+        rest = b""
+        while read := os.read(0, 65_536):  # not by sys.stdin, whose lock would outlive its thread
+            *lines, rest = (rest + read).split(b"\n")
+            for line in lines:
+                self.orders.put(json.loads(line))
+            wake()
+        self.orders.put(None)
+        if self.crawls:  # the parent is gone
+            os.kill(os.getpid(), signal.SIGTERM)
+        wake()
+
+    def tell(self, kind: str, data: Any) -> None:
+        """Tell the parent an end or a state."""
+        with suppress(BrokenPipeError):  # the end of standard input says the same
+            self._channel.write(json.dumps({kind: data}) + "\n")
+            self._channel.flush()
+
+
+def worker_side() -> WorkerSide | None:
+    """Return this process's side if it is a worker; else None."""
+    channel = os.environ.pop(CHANNEL, None)  # no process that it starts is one
+    return None if channel is None else WorkerSide(int(channel))
