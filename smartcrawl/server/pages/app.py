@@ -14,6 +14,7 @@ from smartcrawl.server.errors import ApiError
 from smartcrawl.server.limits import Limits, RateClass, RequestCounts
 from smartcrawl.server.pages import (
     begin,
+    changes,
     frontier,
     jobs,
     keys,
@@ -38,6 +39,7 @@ MODULES: Final[Sequence[Callable[[Pages], None]]] = (
     sources.add_pages,
     frontier.add_pages,
     runs.add_pages,
+    changes.add_pages,
     removals.add_pages,
     records.add_pages,
     tries.add_pages,

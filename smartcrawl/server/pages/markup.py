@@ -10,7 +10,7 @@ or hide the text around it, and always where htmx looks for no attributes (``hx-
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
@@ -61,6 +61,21 @@ def highlighted_text(text: str) -> Markup:
         if number % 2
         else escape(_seen(part, trimmed=False))
         for number, part in enumerate(parts)
+    ]
+    return Markup('<bdi dir="auto" hx-disable>{}</bdi>').format(Markup("").join(shown))
+
+
+def compared_text(parts: Sequence[Mapping[str, object]]) -> Markup:
+    """Return a line of a difference, whose changed parts stand out if others are the same.
+
+    >>> compared_text([{"text": "a ", "changed": False}, {"text": "<b>", "changed": True}])
+    Markup('<bdi dir="auto" hx-disable>a <em>&lt;b&gt;</em></bdi>')
+    """
+    whole = all(part["changed"] for part in parts)
+    texts = [(_seen(str(part["text"]), trimmed=False), part["changed"]) for part in parts]
+    shown = [
+        Markup("<em>{}</em>").format(text) if is_changed and not whole else escape(text)
+        for text, is_changed in texts
     ]
     return Markup('<bdi dir="auto" hx-disable>{}</bdi>').format(Markup("").join(shown))
 
@@ -149,6 +164,7 @@ def page_markup_filters(clock: Callable[[], float]) -> dict[str, Callable[..., o
         "crawled": crawled_text,
         "crawled_lines": crawled_lines,
         "highlighted": highlighted_text,
+        "compared": compared_text,
         "outside": outside_link,
         "is_outside": is_outside_address,
         "when": lambda moment: time_element(moment, clock()),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.model.batches import Batch
+from smartcrawl.model.urls import normalize_url, url_digest
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.model import Outcome
@@ -43,7 +44,9 @@ class Shop:
         self.desk.seal(f"seed_failed: {ODD}", now=NOW)
         self.desk.open(now=LATER)
         lost = self.desk.visit(ODD, outcome=Outcome.NOT_FOUND, status=404, error=SCRIPT)
-        self.desk.write(lost, reached={self.number: 0}, now=LATER)
+        changed = self.desk.visit(HOME, f"{SCRIPT} {SCRIPT}")
+        reached = {self.number: 0, self.desk.number(HOME): 0}
+        self.desk.write(lost, changed, reached=reached, now=LATER)
         with transaction(self.desk.connection):
             for statement, value in (
                 ("UPDATE record SET redirect_target = ?", SCRIPTED),
@@ -83,7 +86,8 @@ def server(shop: Shop) -> Iterator[Server]:
 #: Pages that show what is hostile.
 PAGES = [
     "/records/{no}?text=true&links_in=true", "/records/{no}/forget", "/records?url={odd}",
-    "/removals", "/runs", "/runs/1", "/runs/2?list=new", "/runs/3", "/sources", "/status", "/hosts",
+    "/changes", "/changes?since=2", "/removals", "/runs", "/runs/1", "/runs/2?list=new", "/runs/3",
+    "/sources", "/status", "/hosts",
 ]  # fmt: skip
 
 
@@ -98,7 +102,15 @@ def path_of(shop: Shop, page: str) -> str:
 
 def site_map(shop: Shop, folder: Path) -> list[str]:
     """A path of each page, and of its states."""
-    values = {"no": shop.number, "run": 3, "order": ORDER, "job": shop.job, "key_id": shop.key_id}
+    key = url_digest(normalize_url(ODD)).hex()
+    values = {
+        "no": shop.number,
+        "url_hash": key,
+        "run": 3,
+        "order": ORDER,
+        "job": shop.job,
+        "key_id": shop.key_id,
+    }
     shown = [path_of(shop, page) for page in PAGES]
     return list(dict.fromkeys([*page_paths(folder, values), *shown, *STATES]))
 
