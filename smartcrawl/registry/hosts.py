@@ -26,6 +26,7 @@ SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated,
   FROM trust t JOIN host h ON h.no = t.host
  WHERE t.distrusted_at IS NULL OR t.distrusted_at >= ?
 """
+_REFUSAL = "SELECT is_blocked, block_reason, retry_after, retry_after_at FROM host WHERE name = ?"
 _BLOCKED = "SELECT name FROM host WHERE is_blocked"
 _HOST_COUNTS = """
 SELECT h.name, count(*) FROM record r JOIN host h ON h.no = r.host
@@ -228,6 +229,19 @@ def distrusted_host_rows(connection: Connection) -> dict[str, Trust]:
     rows: Any = connection.execute(_ALL_TRUST)
     known = {name: Trust(*counts) for name, *counts in rows}
     return {name: trust.at(trust.run + 1) for name, trust in known.items()}
+
+
+def reason_against_host(connection: Connection, host: str, now: int) -> str | None:
+    """Return why no request goes to a host at ``now`` (Unix seconds), or None."""
+    row: Any = connection.execute(_REFUSAL, (host,)).fetchone()
+    if row is None:
+        return None
+    is_blocked, reason, seconds, at = row
+    if is_blocked:
+        return f"{host} is blocked{f': {reason}' if reason else ''}"
+    if seconds is not None and at is not None and now < at + seconds:
+        return f"{host} asked by Retry-After for no request before {iso_time(at + seconds)}"
+    return None
 
 
 def store_host_block_row(connection: Connection, host: str, reason: str | None) -> None:

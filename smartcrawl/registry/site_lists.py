@@ -16,6 +16,10 @@ _LISTS: Final = """
 SELECT h.name, l.version, l.entries FROM site_list l JOIN host h ON h.no = l.host
  WHERE l.source = ?
 """
+_LIST: Final = """
+SELECT l.entries FROM site_list l JOIN host h ON h.no = l.host JOIN source s ON s.no = l.source
+ WHERE s.name = ? AND h.name = ?
+"""
 _MADE: Final = "SELECT list_run FROM source WHERE no = ?"
 _MADE_NOW: Final = "UPDATE source SET list_run = ? WHERE no = ?"
 _RUNS: Final = "SELECT words, reextracted, removed FROM run WHERE source = ? AND no > ?"
@@ -65,6 +69,12 @@ def site_list_rows(connection: Connection, source: int) -> dict[str, StoredList]
     """Return the lists of a source (source.no), by host."""
     rows: Any = connection.execute(_LISTS, (source,)).fetchall()
     return {host: StoredList(version, _lines(entries)) for host, version, entries in rows}
+
+
+def repeated_lines_of_host(connection: Connection, source: str, host: str) -> RepeatedLines | None:
+    """Return the lines that repeat on a host of a source (its name); None: it has no list."""
+    entries: str | None = connection.execute(_LIST, (source, host)).get
+    return None if entries is None else _lines(entries)
 
 
 def store_site_list_row(

@@ -60,8 +60,7 @@ class AddressDecisions:
             for page in known_record_rows(self._connection, key, requested)
             if may_read(page.source)
         ]
-        of_place = [one for one in self._today if one.scope.holds(requested)]
-        decisions = [self._decided(one, requested) for one in of_place]
+        decisions = self.decided(requested)
         taking = [one["source"] for one in decisions if one["isTaken"]]
         if taking:
             sentence = f"Taken by {', '.join(taking)}."
@@ -70,6 +69,11 @@ class AddressDecisions:
         else:
             sentence = "No source has its host in scope."
         return {"records": records, "sources": decisions, "sentence": sentence}
+
+    def decided(self, url: str) -> list[dict[str, Any]]:
+        """Return the decision of each source that has the place of a request URL."""
+        of_place = [one for one in self._today if one.scope.holds(url)]
+        return [self._decided(one, url) for one in of_place]
 
     def _decided(self, source: Source, url: str) -> dict[str, Any]:
         """Return the decision of a source, and each of its parts."""

@@ -48,6 +48,7 @@ from smartcrawl.server.errors import (
 from smartcrawl.server.explained import changes as change_routes
 from smartcrawl.server.explained import decisions as decision_routes
 from smartcrawl.server.explained import orders as removal_orders
+from smartcrawl.server.explained import previews as preview_routes
 from smartcrawl.server.explained import records as record_routes
 from smartcrawl.server.explained import removals as removal_routes
 from smartcrawl.server.explained import runs as run_routes
@@ -208,6 +209,7 @@ VERSIONS: Final[Sequence[Version]] = (
             documents.add_routes,
             record_routes.add_routes,
             decision_routes.add_routes,
+            preview_routes.add_routes,
             removal_routes.add_routes,
             removal_orders.add_routes,
             run_routes.add_routes,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -26,7 +26,7 @@ from smartcrawl.extract.robots_txt import (
 )
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
-from smartcrawl.model.urls import join_url
+from smartcrawl.model.urls import join_url, url_endpoint
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.visibility import readable_sources
 from smartcrawl.rules.connections import ConnectionGuard
@@ -67,13 +67,14 @@ class RobotsAnswer:
 class RobotsDownload:
     """Asks hosts for their robots.txt."""
 
-    def __init__(self, options: Options, user_agent: str) -> None:
+    def __init__(self, options: Options, user_agent: str, web: WebClient | None = None) -> None:
+        """``web``: asks them; None: a client of its own."""
         self._options = options
         self._headers = {
             "User-Agent": user_agent,
             "Accept": "text/plain, */*;q=0.1",
         }
-        self._web: WebClient | None = None
+        self._web = web
 
     async def answer(self, host: str) -> RobotsAnswer:
         """Return the answer of a host (as ``host.name``), over https or else over http."""
@@ -82,7 +83,7 @@ class RobotsDownload:
             async with asyncio.timeout(SECONDS):
                 for origin in (f"https://{host}", f"http://{host}"):
                     try:
-                        return await self._followed(origin)
+                        return await self.of_origin(origin)
                     except UnconnectedError as error:
                         reason = str(error)
         except TimeoutError:
@@ -93,10 +94,14 @@ class RobotsDownload:
             reason = str(error)
         return RobotsAnswer(origin, reason=reason)
 
-    async def _followed(self, origin: str) -> RobotsAnswer:
-        """Return the answer at the end of redirects."""
+    async def of_origin(self, origin: str) -> RobotsAnswer:
+        """Return the answer of an origin, such as ``https://example.com``, after redirects.
+
+        Raises:
+            WebError: there is none, or it says nothing about the rules.
+        """
         if self._web is None:
-            self._web = await to_thread.run_sync(_web_client, self._options)
+            self._web = await to_thread.run_sync(api_web_client, self._options)
         url = f"{origin}/robots.txt"
         for _ in range(MAX_REDIRECTS + 1):
             answer = await self._web.ask(url, self._headers, most=LIMIT)
@@ -116,15 +121,28 @@ class RobotsDownload:
         return RobotsAnswer(origin, status, _text(answer))
 
 
-def _web_client(options: Options) -> WebClient:
-    """Return a client under the rules of the engine and the lane."""
+def api_web_client(
+    options: Options,
+    *,
+    permitted: Iterable[str] = (),
+    certificate: tuple[str, str] | None = None,
+) -> WebClient:
+    """Return a client under the rules of the engine and the lane.
+
+    ``permitted``: addresses whose ports are permitted, whatever they are. ``certificate``: the
+    files of the one that it shows, and of its key.
+    """
     context = ssl.create_default_context()
     if not options.verify_certificates:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif options.ca_file is not None:
         context.load_verify_locations(cafile=options.ca_file)
+    if certificate is not None:
+        context.load_cert_chain(*certificate)
     guard = ConnectionGuard(options.allow_networks, options.allow_ports)
+    for url in permitted:
+        guard.permit_port(*url_endpoint(url))
     return WebClient(guard, tls=context, connect_seconds=_CONNECT_SECONDS)
 
 

@@ -70,6 +70,7 @@ class WebAnswer:
     status: int
     headers: Mapping[str, str]  #: names in lower case; the first one of a name counts
     body: bytes
+    lines: tuple[tuple[bytes, bytes], ...] = ()  #: all headers, as they came
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +251,7 @@ class _Reading:
     def __init__(self) -> None:
         self.parser: Any = httptools.HttpResponseParser(self)
         self.headers: dict[str, str] = {}
+        self.lines: list[tuple[bytes, bytes]] = []
         self.body = bytearray()
         self.begun = False  #: whether the headers are complete
         self.done = False
@@ -257,6 +259,7 @@ class _Reading:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Note a header."""
         self.headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+        self.lines.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Note that the body follows."""
@@ -271,6 +274,7 @@ class _Reading:
         self.done = self.begun
         if not self.begun:
             self.headers.clear()
+            self.lines.clear()
 
     @property
     def status(self) -> int:
@@ -293,4 +297,5 @@ async def _read(reader: asyncio.StreamReader, most: int, *, head_only: bool = Fa
             raise TooLargeError(f"more than {most:,} bytes")
         if size - len(reading.body) > 2 * most + _HEAD or (not reading.begun and size > _HEAD):
             raise WebError("its headers are too large")
-    return WebAnswer(reading.status, reading.headers, bytes(reading.body))
+    lines = tuple(reading.lines)
+    return WebAnswer(reading.status, reading.headers, bytes(reading.body), lines)

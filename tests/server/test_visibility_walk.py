@@ -17,6 +17,7 @@ import pytest
 
 from smartcrawl.model.urls import normalize_url, url_digest, url_item_id
 from smartcrawl.registry.connection import transaction
+from smartcrawl.server.explained.fetching import FetchedPage, NotFetchedError, PageFetch
 from smartcrawl.server.keys import Scope, make_api_key
 from smartcrawl.server.mcp.tools import McpRefresher
 from smartcrawl.server.robots import RobotsAnswer, RobotsDownload
@@ -101,6 +102,7 @@ BODIES: dict[str, list[dict[str, Any]]] = {
         {"urls": [PAGE]},
         {"urls": [PAGE, f"https://{HOST}/new"], "source": SOURCE},
     ],
+    "POST /api/v1/previews": [{"url": PAGE}, {"url": PAGE, "source": SOURCE}],
     "POST /api/v1/keys": [{"name": "quillwort", "sources": [SOURCE]}],
     "POST /api/v1/removals": [{"source": SOURCE, "kind": "lost", "max": 1}],
     **{
@@ -264,7 +266,11 @@ def servers(
     async def answer(self: RobotsDownload, host: str) -> RobotsAnswer:
         return RobotsAnswer("", reason="no host is asked")
 
+    async def fetched(self: PageFetch) -> FetchedPage:
+        raise NotFetchedError("no host is asked")
+
     monkeypatch.setattr(RobotsDownload, "answer", answer)
+    monkeypatch.setattr(PageFetch, "fetched", fetched)
     urls = ["", ""]
     if request.param == "postgres":
         spare: Spare = request.getfixturevalue("spare_registries")

@@ -25,6 +25,7 @@ UPDATE record SET etag = NULL, last_modified = NULL
  WHERE source = (SELECT no FROM source WHERE name = ?)
    AND (etag IS NOT NULL OR last_modified IS NOT NULL)
 """
+_ADD = "INSERT INTO login (source) VALUES (?) ON CONFLICT (source) DO NOTHING"
 _BEGIN = """
 UPDATE login SET run = :run, state = :trying, at = :now
  WHERE source = :source
@@ -82,6 +83,11 @@ class LoginRows:
 
         self._control.write(change)
         return True
+
+    def add(self) -> None:
+        """Add the row of a source that no run has logged in yet."""
+        if self._row() is None:
+            self._control.write(lambda: self._connection.execute(_ADD, (self._source,)))
 
     def refusal(self, configuration: bytes, now: int) -> RefusedLogin | None:
         """Return the refusal that counts still; None: a login may be tried.

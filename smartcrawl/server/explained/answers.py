@@ -161,6 +161,75 @@ class Decisions(Answer):
     decisions: list[AddressDecision]
 
 
+class PreviewHeading(Answer):
+    """A heading of a page."""
+
+    level: int = Field(examples=[1])
+    text: str = Field(examples=["Guide"])
+
+
+class PreviewLink(Answer):
+    """A link of a page."""
+
+    url: str = Field(examples=["https://docs.example.com/next"])
+    text: str = Field(examples=["Next"])
+    inScope: bool | None = Field(  # noqa: N815  # likewise
+        description="Whether the source has it in its scope; null without a source"
+    )
+
+
+class PreviewLinks(Answer):
+    """The links of a page."""
+
+    count: int
+    shown: list[PreviewLink] = Field(description="The first 200")
+
+
+class PreviewDropped(Answer):
+    """The lines of a page that are left out."""
+
+    count: int
+    shown: list[str] = Field(
+        description="The first 300: menus, footers, remarks, and what repeats on its host",
+        examples=[["Home", "Log in"]],
+    )
+
+
+class PreviewDocument(Answer):
+    """What is read of a page."""
+
+    title: str = Field(examples=["Guide"])
+    language: str | None = Field(description="ISO 639-1", examples=["en"])
+    description: str
+    headings: list[PreviewHeading]
+    text: str = Field(description=f"As Markdown, at most {MOST_TEXT:,} characters")
+    links: PreviewLinks
+    dropped: PreviewDropped
+
+
+class Preview(Answer):
+    """A page as it would be indexed."""
+
+    url: str = Field(description="As it is requested", examples=["https://docs.example.com/guide"])
+    source: str | None = Field(examples=["docs"])
+    isFetched: bool = Field(description="Whether an answer came")  # noqa: N815  # likewise
+    isIndexed: bool = Field(  # noqa: N815  # likewise
+        description="Whether its text would be indexed"
+    )
+    sentence: str = Field(
+        description="What came of it, or why it was not requested",
+        examples=["It is indexed like this."],
+    )
+    withLogin: bool = Field(  # noqa: N815  # likewise
+        description="Whether it gets the credentials of the source"
+    )
+    status: int | None = Field(examples=[200])
+    contentType: str | None = Field(examples=["text/html"])  # noqa: N815  # likewise
+    bytes: int | None = Field(description="Of its body", examples=[45_678])
+    redirect: str | None = Field(description="Where it leads, which is not requested")
+    document: PreviewDocument | None = Field(description="Null where nothing is read of it")
+
+
 EXAMPLE_ORDER: Final = "ro_5d0c1f6a2b3e4d7c"
 
 

@@ -1,4 +1,4 @@
-"""Addresses that are tried: what the sources would do with each of them."""
+"""Addresses that are tried: what the sources would do with them, and one page as indexed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from smartcrawl.model.redaction import visible_text
 from smartcrawl.server.errors import ApiError
 from smartcrawl.server.explained.decisions import MOST_TRIED
-from smartcrawl.server.pages.pages import Pages
+from smartcrawl.server.pages.pages import Pages, page_form
 
 _FIELDS: Final = ("urls", "source")
 
@@ -29,7 +30,19 @@ def add_pages(pages: Pages) -> None:
             found = [] if error is not None else reply.data["decisions"]
         return await show_tried(pages, request, typed, found=found, error=error)
 
+    async def preview(request: Request) -> Response:
+        form = page_form(request)
+        typed = {name: form.get(name, "").strip() for name in ("url", "source")}
+        body = {"url": typed["url"], "source": typed["source"] or None}
+        reply = await pages.call(request, "POST", "/api/v1/previews", body)
+        if reply.error is None:
+            title = f"{visible_text(reply.data['url'])} as indexed"
+            return pages.show(request, "preview.html", title=title, found=reply.data)
+        back = {"urls": typed["url"], "source": typed["source"]}
+        return await show_tried(pages, request, back, found=[], error=reply.error)
+
     pages.add("/try", show, navigated="Try it")
+    pages.add("/try", preview, method="POST")
 
 
 def tried_addresses(typed: dict[str, str]) -> dict[str, Any]:

@@ -1,0 +1,205 @@
+"""One request for a page that is tried: guarded, in turn, by the rules of a source, with its login.
+
+Nothing is stored but the refusal of a login, so that no number of tries locks an account.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+from anyio import sleep
+
+from smartcrawl.extract.robots_txt import robots_txt_answers
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.options import Options
+from smartcrawl.model.urls import url_host_key, url_origin
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import Database
+from smartcrawl.registry.runs.logins import LoginRows
+from smartcrawl.run.login import source_secrets
+from smartcrawl.run.login_ports import LoginRequest
+from smartcrawl.run.received import Answer
+from smartcrawl.run.session import LoginSession
+from smartcrawl.server.robots import RobotsDownload, api_web_client
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.site import SiteSource
+from smartcrawl.sources.web_client import WebAnswer, WebClient, WebError
+
+MOST_BYTES: Final = 8 * 1024 * 1024  #: of an answer
+_LONGEST_WAIT: Final = 10.0  #: seconds for the turn of a host
+_MOST_HOSTS: Final = 1_000  #: whose last request is kept
+_NO_RUN: Final = 0  #: in the row of a login: it is tried by no run
+
+
+class NotFetchedError(Exception):
+    """A page is not requested, or gave no whole answer, for the reason in the text."""
+
+
+class HostTurns:
+    """The turns of hosts: requests for one of them keep its delay, whoever tries."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._free: dict[str, float] = {}  #: when each may be asked again
+        self._lock = Lock()
+
+    def wait(self, host: str, delay: float) -> float:
+        """Take the next turn of a host, and return the seconds until it.
+
+        Raises:
+            NotFetchedError: it comes too late.
+        """
+        with self._lock:
+            now = self._clock()
+            at = max(now, self._free.get(host, 0.0))
+            if at - now > _LONGEST_WAIT:
+                raise NotFetchedError(
+                    f"{host} was asked a moment ago, and its delay is {delay:g} s: try again in"
+                    f" {at - now:.0f} s"
+                )
+            if len(self._free) >= _MOST_HOSTS:
+                self._free = {name: free for name, free in self._free.items() if free > now}
+            self._free[host] = at + delay
+            return at - now
+
+
+@dataclass(frozen=True, slots=True)
+class TriedPage:
+    """A page that is to be requested once."""
+
+    url: str
+    source: Source | None
+    user_agent: str
+    delay: float  #: seconds between two requests to a host
+    asks_robots: bool  #: whether robots.txt is obeyed, and no copy is stored
+    with_login: bool  #: whether it gets the credentials of the source
+
+
+class FetchedPage(NamedTuple):
+    """A whole answer, and whether it shows the proof of the login; None: there is none."""
+
+    answer: WebAnswer
+    shows_login: bool | None
+
+
+@dataclass(slots=True)
+class PageFetch:
+    """Requests one page."""
+
+    options: Options
+    database: Database
+    robots_parser: type[Any]
+    robots_agent: str | None  #: for which robots.txt is read; None: the User-Agent
+    turns: HostTurns
+    page: TriedPage
+    _web: WebClient = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the client, with the rules of the engine for certificates."""
+        self._web = api_web_client(self.options, permitted=self._permitted())
+
+    def _permitted(self) -> tuple[str, ...]:
+        """Return the addresses whose ports are permitted: those of the source, as in a run."""
+        source = self.page.source
+        if not isinstance(source, SiteSource):
+            return ()
+        login = () if source.auth is None or source.auth.login is None else (source.auth.login,)
+        return (self.page.url, *source.seeds, *source.login_origins, *login)
+
+    async def fetched(self) -> FetchedPage:
+        """Return the answer to one request, without following redirects.
+
+        Raises:
+            NotFetchedError: there is none.
+        """
+        page = self.page
+        if page.asks_robots:
+            await self._obey_robots()
+        if not page.with_login:
+            return FetchedPage(
+                await self._asked(self._web, page.url, self._headers(page.url)), None
+            )
+        connection = self.database.connect()
+        try:
+            return await self._with_login(connection)
+        finally:
+            connection.close()
+
+    async def _obey_robots(self) -> None:
+        """Ask for robots.txt, and obey it."""
+        page, origin = self.page, url_origin(self.page.url)
+        await self._turn(page.url)
+        download = RobotsDownload(self.options, page.user_agent, self._web)
+        try:
+            found = await download.of_origin(origin)
+        except WebError as error:
+            raise NotFetchedError(
+                f"a crawl asks for {origin}/robots.txt first, and there was no answer: {error}"
+            ) from error
+        says = robots_txt_answers(self.robots_parser, self.robots_agent or page.user_agent)
+        answer = None if found.status >= 400 else says(found.body)(page.url)
+        if answer is not None and not answer.allowed:
+            raise NotFetchedError(f"disallowed by robots.txt, line {answer.line}: {answer.rule!r}")
+
+    async def _with_login(self, connection: Connection) -> FetchedPage:
+        """Log in as a run does, then ask for the page."""
+        source = self.page.source
+        assert isinstance(source, SiteSource), "it has a login"
+        try:
+            secrets = source_secrets(source)
+        except SettingError as error:
+            raise NotFetchedError(f"the login cannot be made: {error}") from error
+        rows = LoginRows(self.database, connection, source.name, _NO_RUN)
+        rows.add()
+        session = LoginSession(source, secrets, rows)
+        web = self._web
+        if (shown := session.certificate) is not None:
+            web = api_web_client(
+                self.options,
+                permitted=self._permitted(),
+                certificate=(str(shown.chain), str(shown.key)),
+            )
+
+        async def ask(request: LoginRequest) -> Answer:
+            headers = self._headers(request.url) | dict(request.headers)
+            found = await self._asked(
+                web if session.concerns(request.url) else self._web,
+                request.url,
+                headers,
+                body=request.body if request.method == "POST" else None,
+            )
+            return Answer(request.url, found.status, found.lines, found.body)
+
+        session.ask_with(ask)
+        if not await session.ready():
+            raise NotFetchedError(str(session.over))
+        url = self.page.url
+        credentials = session.credentials(url)
+        found = await self._asked(web, url, self._headers(url) | dict(credentials))
+        return FetchedPage(found, session.shows(Answer(url, found.status, found.lines, found.body)))
+
+    def _headers(self, url: str) -> dict[str, str]:
+        """Return the headers of a request; those of the source go to the origins of its seeds."""
+        page = self.page
+        found = {"User-Agent": page.user_agent, "Accept": "text/html,*/*;q=0.8"}
+        source = page.source
+        if isinstance(source, SiteSource) and url_origin(url) in map(url_origin, source.seeds):
+            found |= dict(source.request.headers)
+        return found
+
+    async def _asked(
+        self, web: WebClient, url: str, headers: Mapping[str, str], *, body: bytes | None = None
+    ) -> WebAnswer:
+        """Send one request in its turn."""
+        await self._turn(url)
+        try:
+            return await web.ask(url, dict(headers), most=MOST_BYTES, body=body)
+        except WebError as error:
+            raise NotFetchedError(f"no answer from {url_host_key(url)}: {error}") from error
+
+    async def _turn(self, url: str) -> None:
+        await sleep(self.turns.wait(url_host_key(url), self.page.delay))
