@@ -66,6 +66,8 @@ def test_a_run_of_any_length_has_its_samples_at_one_distance(taken: int):
         ([(0, 0, 100), (50, 20, 200)], (50 + 500, None)),  # more are found than are done
         ([(0, 0, 100), (50, 20, 100)], (50 + 250, None)),
         ([(0, 0, 100), (50, 0, 100)], None),  # none is done
+        ([(0, 0, 100), (50, 1, 100)], (50 + 5_000, None)),
+        ([(0, 0, 100), (50, 2, 99)], (50 + 2_475, 50 + 4_950)),
         ([(31, 0, 100), (50, 20, 80)], None),  # too young
         ([(30, 0, 100), (50, 20, 80)], (50 + 80, 50 + 80)),
         ([(0, 0, 2), (50, 2, 0)], (50, 50)),  # nothing waits
@@ -76,6 +78,10 @@ def test_the_end_is_estimated_from_what_was_done_and_found(
     samples: list[tuple[int, int, int]], end: tuple[int, int | None] | None
 ):
     assert estimated_run_end([sample(*one) for one in samples], 50) == end
+
+
+def test_samples_are_ten_seconds_apart_and_at_most_360():
+    assert (SAMPLE_SECONDS, MOST_SAMPLES, END_WINDOW) == (10, 360, 600)
 
 
 def test_samples_before_the_window_do_not_count():
