@@ -1,14 +1,16 @@
 """What FastAPI makes of an endpoint is made once for all applications of this process.
 
-Nearly every test has an application of its own, and half of the time to make one goes into the
-signatures and types of its endpoints, which are the same in each: both are values that nobody
-changes.
+Nearly every test has an application of its own, and most of the time to make one goes into the
+routes of its endpoints: signatures, types, parameters and answers are the same in each, and are
+values that nobody changes. Only the function that a route calls is its application's own.
 """
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from fastapi import routing
 from fastapi._compat.v2 import ModelField, asdict
 from fastapi.dependencies import utils
 
@@ -17,6 +19,7 @@ def share() -> None:
     """Let applications share these parts from now on."""
     ModelField.__post_init__ = _once_for_equal_fields(ModelField.__post_init__)  # type: ignore[method-assign]
     utils.get_typed_signature = _once_for_equal_functions(utils.get_typed_signature)
+    routing._populate_api_route_state = _once_for_equal_routes(routing._populate_api_route_state)
 
 
 def _once_for_equal_fields(make: Callable[[ModelField], None]) -> Callable[[ModelField], None]:
@@ -41,13 +44,39 @@ def _once_for_equal_functions(
     def signature(call: Callable[..., Any]) -> inspect.Signature:
         if not inspect.isfunction(call):
             return read(call)
-        types = [each if isinstance(each, str) else id(each) for each in _annotations(call)]
-        key = call.__code__, repr((call.__defaults__, call.__kwdefaults__, types))
+        key = _kind(call)
         if key not in known:
             known[key] = read(call)
         return known[key]
 
     return signature
+
+
+def _once_for_equal_routes(fill: Callable[..., None]) -> Callable[..., None]:
+    known: dict[object, tuple[dict[str, Any], object]] = {}
+
+    def filled(route: Any, path: str, endpoint: Callable[..., Any], **given: Any) -> None:
+        if not inspect.isfunction(endpoint) or given["dependency_overrides_provider"] is not None:
+            fill(route, path, endpoint, **given)
+            return
+        key = path, _kind(endpoint), id(given["response_model"]), repr(given)
+        if key not in known:
+            before = set(vars(route))
+            fill(route, path, endpoint, **given)
+            found = {name: value for name, value in vars(route).items() if name not in before}
+            known[key] = found, given  # kept, so that no id in the key is another object's later
+        else:
+            vars(route).update(known[key][0])
+            route.endpoint = endpoint
+            route.dependant = replace(route.dependant, call=endpoint)
+
+    return filled
+
+
+def _kind(call: Callable[..., Any]) -> tuple[object, str]:
+    """Return what two functions have in common that differ by what they enclose alone."""
+    types = [each if isinstance(each, str) else id(each) for each in _annotations(call)]
+    return call.__code__, repr((call.__defaults__, call.__kwdefaults__, types))
 
 
 def _annotations(call: Callable[..., Any]) -> list[object]:
