@@ -98,7 +98,7 @@ PYTEST = f"-m pytest -q --cache-clear {TYPES} --forks=3"
 def test_a_first_run_has_a_sample_of_mutants_and_no_long_test(project: Path):
     assert outcome(project, FAILED=0)[::2] == (0, True)
 
-    assert asked(project) == ["tests/mutate_rules.py --sample 200", PYTEST]
+    assert asked(project) == ["tests/mutate_rules.py --sample 120", PYTEST]
     assert (project / ".test-cache/passed").read_text() == commit_of(project)
     assert not (project / ".test-cache/passed-all").exists(), "no state for a release"
 
@@ -117,7 +117,7 @@ def test_a_later_run_has_what_the_change_since_the_last_one_calls_for(project: P
     ]
     (project / ".test-cache/passed").write_text("0" * 40)  # of another history
     again(project, FAILED=0)
-    assert asked(project) == ["tests/mutate_rules.py --sample 200", PYTEST]
+    assert asked(project) == ["tests/mutate_rules.py --sample 120", PYTEST]
 
 
 def test_all_has_every_mutant_and_every_test_and_a_release_may_follow(project: Path):

@@ -267,6 +267,6 @@ def test_few_examples_are_tried_without_all(pytester: pytest.Pytester):
     """)
     quick = [f"-p no:{name}" for name in ("schemathesis", "typeguard", "anyio")]
 
-    for words, usual, many in (([], 30, 100), (["--all"], 100, 500)):
+    for words, usual, many in (([], 20, 100), (["--all"], 100, 500)):
         run = pytester.runpytest_subprocess(*words, "-s", *quick)
         run.stdout.fnmatch_lines([f"*tried {{'usual': {usual}, 'many': {many}, 'own': 50}}*"])

@@ -75,6 +75,7 @@ def run(checkout: Path, *arguments: str, **environment: str) -> tuple[int, str, 
     return process.returncode, out, err
 
 
+@pytest.mark.long
 def test_one_worker_crawls_a_source_and_needs_no_redis(checkout: Path, site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/a")
     site.pages["/a"] = html("A page")

@@ -12,7 +12,7 @@ long:
 - Of a contract of several stores, all cases with another store than the first (SQLite, a folder,
   S3) but one of each fourth test: they share nearly all statements.
 
-Hypothesis tries 30 examples of a property, and ``--all`` its usual 100; of one that says
+Hypothesis tries 20 examples of a property, and ``--all`` its usual 100; of one that says
 ``examples(500)`` a fifth, and ``--all`` each of them; ``some(KINDS, 3)`` are a third of the kinds
 that one stage has.
 
@@ -58,11 +58,19 @@ LONG_FORMS: Final = {
     "pyproject.toml": ("tests/test_package.py",),
     "requirements": ("tests/test_setup.py", "tests/test_package.py"),
     "setup.py": ("tests/test_scrapyd.py",),
-    "script/": ("tests/test_release.py", "tests/test_setup.py", "tests/test_package.py"),
+    "script/": (
+        "tests/test_release.py", "tests/test_setup.py", "tests/test_package.py",
+        "tests/test_workers.py",
+    ),
     "smartcrawl/commands/": ("tests/test_screens.py",),
     "smartcrawl/commands/demo": ("tests/commands/test_demo.py",),
     "smartcrawl/engine/logs.py": ("tests/test_scrapyd.py",),
-    "smartcrawl/engine/lane/": ("tests/crawls/test_crawl_lane", "tests/engine/"),
+    "smartcrawl/engine/download/": (
+        "tests/crawls/test_attacks_bombs", "tests/crawls/test_crawl_retold",
+    ),
+    "smartcrawl/engine/lane/": (
+        "tests/crawls/test_crawl_lane", "tests/crawls/test_crawl_retold", "tests/engine/",
+    ),
     "smartcrawl/engine/render/": ("tests/crawls/test_crawl_render",),
     "smartcrawl/extract/": ("tests/extract/",),
     "smartcrawl/extract/browser/": ("tests/crawls/test_crawl_render",),
@@ -293,7 +301,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 #: Examples of a property in script/test, and those of which it tries a share.
-_FEW: Final = 30
+_FEW: Final = 20
 _SHARE: Final = 5
 _USUAL: Final = 100  #: by Hypothesis
 

@@ -45,6 +45,7 @@ def words(count: int) -> str:
     return " ".join(f"word{n % 5_000}" for n in range(count))
 
 
+@pytest.mark.long
 def test_a_page_of_20_megabytes_is_read_where_it_is_allowed(site: Site, crawl: Crawl):
     """ATT-34: one text node."""
     site.pages["/"] = html("Home", text=words(2_400_000) + " needle")

@@ -13,6 +13,7 @@ from tests.lab.test_stories_clones import GIRAFFES, begin
 from tests.site_server import Page, Site, html
 
 
+@pytest.mark.long
 @pytest.mark.covers("R4-14", "M-23", "RD-10", "R1-36")
 def test_while_an_original_leaves_each_search_finds_the_text_once(site: Site, crawl: Crawl):
     story = begin(site, crawl, LOST_THRESHOLD=1)

@@ -25,7 +25,7 @@ __all__ = [  #: the tests of this module
     "test_the_runs_in_which_an_orphan_failed_by_its_headers_are_added",
 ]
 
-pytestmark = pytest.mark.long(but=1)
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(autouse=True, params=["auto", "off"])

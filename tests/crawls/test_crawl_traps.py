@@ -9,6 +9,7 @@ from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
 
+@pytest.mark.long
 def test_pages_are_freed_without_the_garbage_collector(site: Site, crawl: Crawl):
     """Trap 1: a Selector and its Response hold each other, and the tree, until it runs."""
     count = 150

@@ -30,6 +30,7 @@ def archived(path):
         return json.loads(archive.read("report.json"))
 
 
+@pytest.mark.long
 @pytest.mark.covers("R3-13", "R3-20", "R3-21", "R3-22", "R3-23", "R3-66", "M-49")
 def test_a_crawl_ends_with_an_archive_and_its_steps_alone_do_not(
     rest_stage: LibraryStage, crawl: Crawl

@@ -70,6 +70,7 @@ def number(crew: Crew, statement: str) -> int:
     return int(found)
 
 
+@pytest.mark.long
 @pytest.mark.covers("R1-07", "R2-43", "M-47")
 def test_workers_embed_each_chunk_once_and_the_next_run_pays_their_debts(
     site: Site, crew: Crew, server: EmbeddingsServer

@@ -90,6 +90,7 @@ def test_title_of_a_bookmark_is_found_in_its_page(texts, bookmarks, expected):
     assert outline(pdf_sections(texts, bookmarks)) == expected
 
 
+@pytest.mark.long
 def test_many_bookmarks_of_one_page_take_no_square_of_time():
     lines = "\n".join(f"line {number}" for number in range(20_000))
 

@@ -75,6 +75,7 @@ def test_bytes_that_cannot_be_read_are_not_read_again_until_they_change(site: Si
     assert crawl.hits('"mended words"') == ["/a.xlsx"]
 
 
+@pytest.mark.long
 def test_more_memory_than_was_too_little_is_another_try(site: Site, crawl: Crawl):
     body = b"[" + b"[]," * 2_500_000 + b'"late words"]'
     site.pages["/a.json"] = Page(body, content_type="application/json")

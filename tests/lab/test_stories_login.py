@@ -315,6 +315,7 @@ def test_another_user_gets_whole_pages(
     assert lab.conditional("/p1") == [False]
 
 
+@pytest.mark.long(but=8)
 @pytest.mark.parametrize("wall", ["form", "302", "401", "teaser"])
 @pytest.mark.parametrize("kind", ["basic", "bearer", "header", "cookie"])
 def test_each_kind_logs_in(

@@ -170,7 +170,7 @@ def test_every_command_says_in_one_line_what_to_do(shelf: Shelf, spoil, capsys):
         assert shelf.file.read_bytes() == damaged
 
 
-@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.long)], ids=str)
+@pytest.mark.parametrize("share", [8, pytest.param(1, marks=pytest.mark.long)], ids=str)
 def test_no_damage_gives_a_traceback(shelf: Shelf, capsys, share: int):
     """Pages zeroed, overwritten and exchanged, and single bits, at many places.
 

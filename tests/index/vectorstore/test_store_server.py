@@ -29,6 +29,7 @@ def run_foreign(server: Stores, script: str, *args: str) -> None:
     assert done.stdout == "done\n"
 
 
+@pytest.mark.long
 def test_a_foreign_client_finds_the_api_as_it_expects_it():
     with stores_server() as server:
         run_foreign(server, "foreign_client.mjs")

@@ -87,6 +87,7 @@ def asked(site: Site) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @both
 @pytest.mark.covers("E-13", "R0-57", "R0-58", "R0-67", "R0-71", "R0-72")
 def test_an_added_page_is_crawled_and_none_of_its_host(three: Site, crawl: Crawl):
