@@ -1,6 +1,6 @@
-"""Run a command while the tests are collected: ``--beside "mypy --no-error-summary"``.
+"""Run commands while the tests are collected: ``--beside "mypy --no-error-summary"``.
 
-Collecting keeps one core busy for a quarter of a minute. No test runs where the command fails.
+Collecting keeps one core busy for a quarter of a minute. No test runs where a command fails.
 """
 
 import shlex
@@ -9,36 +9,42 @@ from typing import Final
 
 import pytest
 
-_COMMAND: Final = pytest.StashKey["subprocess.Popen[str]"]()
+_COMMANDS: Final = pytest.StashKey[dict[str, "subprocess.Popen[str]"]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--beside", default="", metavar="COMMAND", help="run it while collecting")
+    parser.addoption(
+        "--beside", action="append", default=[], metavar="COMMAND", help="run it while collecting"
+    )
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    words = shlex.split(session.config.option.beside)
-    if words and not hasattr(session.config, "workerinput"):
-        session.config.stash[_COMMAND] = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+    if not hasattr(session.config, "workerinput"):
+        session.config.stash[_COMMANDS] = {
+            command: subprocess.Popen(
+                shlex.split(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            for command in session.config.option.beside
+        }
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End a command that nobody waits for, as nothing could be collected."""
-    command = session.config.stash.get(_COMMAND, None)
-    if command is not None and command.poll() is None:
-        command.kill()
-        command.communicate()
+    """End commands that nobody waits for, as nothing could be collected, or another one failed."""
+    for running in session.config.stash.get(_COMMANDS, {}).values():
+        if running.poll() is None:
+            running.kill()
+            running.wait()  # not for the end of what it prints: its own children may go on
 
 
 def settle(session: pytest.Session) -> None:
-    """Wait for the end of the command, before the first test.
+    """Wait for the end of the commands, before the first test, and print their last lines.
 
     Raises:
-        pytest.exit.Exception: the command failed; with what it printed.
+        pytest.exit.Exception: a command failed; with what it printed.
     """
-    if (command := session.config.stash.get(_COMMAND, None)) is not None:
-        printed, _ = command.communicate()
-        if command.returncode:
-            pytest.exit(f"{session.config.option.beside} failed:\n{printed}", returncode=1)
+    for command, running in session.config.stash.get(_COMMANDS, {}).items():
+        printed, _ = running.communicate()
+        if running.returncode:
+            pytest.exit(f"{command} failed:\n{printed}", returncode=1)
+        if printed:
+            print(printed.splitlines()[-1], flush=True)

@@ -18,7 +18,6 @@ echo "$*" >>asked
 case "$*" in
 -) exec {sys.executable} - ;;
 "-m tests.tiers "*) printf 'tests/index/a\\ntests/run/b\\n' ;;
-tests/mutate_rules.py*) ;;
 *tests/crawls/test_kill.py::*) echo "$CHAOS_SEED" >>chaos && exit "$AGAIN" ;;
 *)
     echo "$CHAOS_SEED" >>chaos
@@ -92,13 +91,15 @@ def commit_of(project: Path) -> str:
 
 
 TYPES = "--beside mypy --no-error-summary"
-PYTEST = f"-m pytest -q --cache-clear {TYPES} --forks=3"
+#: A whole run, with the words for its mutants in their place.
+PYTEST = f"-m pytest -q --cache-clear {TYPES} --beside python tests/mutate_rules.py{{}} --forks=3"
+SAMPLE = PYTEST.format(" --sample 120")
 
 
 def test_a_first_run_has_a_sample_of_mutants_and_no_long_test(project: Path):
     assert outcome(project, FAILED=0)[::2] == (0, True)
 
-    assert asked(project) == ["tests/mutate_rules.py --sample 120", PYTEST]
+    assert asked(project) == [SAMPLE]
     assert (project / ".test-cache/passed").read_text() == commit_of(project)
     assert not (project / ".test-cache/passed-all").exists(), "no state for a release"
 
@@ -112,18 +113,17 @@ def test_a_later_run_has_what_the_change_since_the_last_one_calls_for(project: P
 
     assert asked(project) == [
         f"-m tests.tiers {commit}",
-        f"tests/mutate_rules.py --since {commit}",
-        f"{PYTEST} --long-of=tests/index/a,tests/run/b",
+        PYTEST.format(f" --since {commit}") + " --long-of=tests/index/a,tests/run/b",
     ]
     (project / ".test-cache/passed").write_text("0" * 40)  # of another history
     again(project, FAILED=0)
-    assert asked(project) == ["tests/mutate_rules.py --sample 120", PYTEST]
+    assert asked(project) == [SAMPLE]
 
 
 def test_all_has_every_mutant_and_every_test_and_a_release_may_follow(project: Path):
     assert outcome(project, "--all", FAILED=0)[0] == 0
 
-    assert asked(project) == ["tests/mutate_rules.py", f"{PYTEST} --all"]
+    assert asked(project) == [PYTEST.format("") + " --all"]
     for name in ("passed", "passed-all"):
         assert (project / ".test-cache" / name).read_text() == commit_of(project)
     assert outcome(project, "--all", FAILED=1, KILL_SEED=7)[0] == 0
