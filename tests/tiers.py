@@ -6,7 +6,7 @@ long:
 
 - Of a whole run or a request to the API (tests/crawls, tests/lab, tests/server) that can use either
   database, the one of the two. Half of them are run with SQLite, half with PostgreSQL; of the
-  stories of the lab, which take four times as long there, every twenty-fourth.
+  stories of the lab, which take four times as long there, every forty-eighth.
 - Likewise of a library that can be read by either API, REST or Graph.
 - Of a test that runs commands for real, all cases but one.
 - Of a contract of several stores, all cases with another store than the first (SQLite, a folder,
@@ -42,7 +42,7 @@ APIS: Final = ("rest", "graph")
 #: Where one database is enough.
 _WHOLE_RUNS: Final = ("tests/crawls/", "tests/lab/", "tests/server/")
 #: Of so many stories of the lab one is told with PostgreSQL.
-_LAB_POSTGRES: Final = 24
+_LAB_POSTGRES: Final = 48
 #: Where one API is enough.
 _LIBRARIES: Final = ("tests/crawls/test_library_", "tests/lab/test_library_")
 #: Where contracts are.
@@ -79,7 +79,10 @@ LONG_FORMS: Final = {
         "tests/index/test_elasticsearch_", "tests/index/test_hybrid_", "tests/index/test_remote_",
     ),
     "smartcrawl/index/embedded/": ("tests/index/test_sinks_", "tests/index/test_hybrid_"),
-    "smartcrawl/index/embedding/": ("tests/crawls/test_vectors_kill", "tests/index/embedding/"),
+    "smartcrawl/index/embedding/": (
+        "tests/crawls/test_vectors_kill", "tests/crawls/test_workers_vectors",
+        "tests/index/embedding/",
+    ),
     "smartcrawl/index/vectorstore/": (
         "tests/index/vectorstore/", "tests/crawls/test_library_embed",
     ),
@@ -96,8 +99,9 @@ LONG_FORMS: Final = {
     "smartcrawl/registry/schema/": ("tests/lab/", "tests/registry/"),
     "smartcrawl/run/frontier.py": ("tests/run/test_redis_", "tests/run/test_shared_"),
     "smartcrawl/run/library/": (
-        "tests/crawls/test_library_audit", "tests/crawls/test_library_dry",
-        "tests/crawls/test_library_embed",
+        "tests/crawls/test_library_audit", "tests/crawls/test_library_counts",
+        "tests/crawls/test_library_dry", "tests/crawls/test_library_embed",
+        "tests/crawls/test_library_reports",
     ),
     "smartcrawl/run/shared/": (
         "tests/run/test_redis_", "tests/run/test_shared_", "tests/crawls/test_workers_",
@@ -107,7 +111,9 @@ LONG_FORMS: Final = {
     "smartcrawl/server/library.py": ("tests/server/library/",),
     "smartcrawl/server/mcp/": ("tests/server/mcp/",),
     "smartcrawl/sources/github/": ("tests/sources/github/", "tests/crawls/test_github_"),
-    "smartcrawl/sources/listing/": ("tests/sources/listing/", "tests/crawls/test_files_"),
+    "smartcrawl/sources/listing/": (
+        "tests/sources/listing/", "tests/crawls/test_bucket_", "tests/crawls/test_files_",
+    ),
     "smartcrawl/sources/stores.py": ("tests/registry/test_snapshots", "tests/sources/listing/"),
     "smartcrawl/sources/sharepoint/": (
         "tests/crawls/test_library_faults", "tests/crawls/test_library_kill",

@@ -10,7 +10,7 @@ from tests.crawls.files import FilesStory
 from tests.crawls.places import S3Bucket
 from tests.stores import ObjectStore
 
-pytestmark = [pytest.mark.long(but=1), pytest.mark.alone, pytest.mark.embedded]
+pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.embedded]
 covers = pytest.mark.covers
 FIRST = {
     "a.md": "# Apples\n\nApples grow on trees.",

@@ -101,6 +101,7 @@ def publish(roots: list[Path], name: str, body: str, time: int) -> None:
         os.utime(root / name, (time, time))
 
 
+@pytest.mark.long
 @pytest.mark.covers("M-10", "R0-97")
 def test_two_machines_behind_one_name_are_asked_with_dates(crawl: Crawl):
     """Their ETags have the inodes of their files; the dates of these are the same."""

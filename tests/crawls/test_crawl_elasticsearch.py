@@ -14,7 +14,7 @@ from tests.crawls import indexes
 from tests.crawls.commands import Crawl, wait_until
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=3)
+pytestmark = pytest.mark.long(but=2)
 
 LONG = "Every word of this sentence is here to make the text long enough to be a clone. " * 4
 
@@ -440,6 +440,7 @@ def test_elasticsearch_that_goes_away_is_waited_for_and_a_stop_ends_the_wait(
     assert open_records(indexed) == 0
 
 
+@pytest.mark.long
 @pytest.mark.covers("R0-16", "R0-100")
 def test_a_document_has_the_spelling_that_answers(site: Site, indexed: Crawl, pages: Documents):
     site.pages |= {"/": html("Home", "/a/"), "/a/": html("A", text="words of a")}

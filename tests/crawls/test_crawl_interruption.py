@@ -11,7 +11,7 @@ import pytest
 from tests.crawls.commands import Crawl, Running, wait_until
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=3)
+pytestmark = pytest.mark.long(but=2)
 
 PAGES = 60
 
@@ -205,6 +205,7 @@ def test_a_signal_stops_the_sources_that_are_still_to_come(site: Site, crawl: Cr
     assert len(crawl.runs()) == 2
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_with_what_its_sitemap_named(site: Site, crawl: Crawl):
     """What cut the run before it was killed keeps it from being complete afterwards."""
     site.pages["/robots.txt"] = Page("Sitemap: /map.xml", content_type="text/plain")

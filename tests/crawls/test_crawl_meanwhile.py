@@ -123,6 +123,7 @@ def test_a_resumed_run_keeps_the_order(crawl: Crawl, site: Site):
     assert order[-1] == "/late"
 
 
+@pytest.mark.long
 @pytest.mark.covers("R2-35", "R2-42", "E-08")
 def test_workers_that_share_a_run_ask_posted_addresses_by_their_priority(crew: Crew, site: Site):
     crawl = crew.crawl

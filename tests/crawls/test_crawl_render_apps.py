@@ -11,7 +11,7 @@ from tests.crawls.commands import Crawl
 from tests.site_server import Page, html
 
 APPS = {"vue": apps.vue, "react": apps.react}
-pytestmark = pytest.mark.long(but=1)
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(params=APPS)

@@ -14,7 +14,7 @@ from tests.crawls.files import FilesStory, Folder, Place
 from tests.crawls.places import PLACES, S3Bucket, opened_place
 from tests.stores import ObjectStore
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 #: Files of the place at first, by name.
 FIRST = {
@@ -171,6 +171,7 @@ def test_the_story_of_a_place(place: Place, crawl: Crawl):
             assert [line for line in lines if line not in shown] == [], f"{step.name}:\n{shown}"
 
 
+@pytest.mark.long
 @pytest.mark.embedded
 @pytest.mark.covers("R0-22", "R1-29", "M-07")
 def test_odd_keys_of_a_bucket_are_records_of_their_own(s3_server: ObjectStore, crawl: Crawl):

@@ -10,7 +10,7 @@ import pytest
 from tests.crawls.commands import Crawl, Result
 from tests.crawls.repositories import NAME, PAGES, SITE, WEB, Story
 
-pytestmark = [pytest.mark.long(but=1), pytest.mark.alone, pytest.mark.embedded]
+pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.embedded]
 covers = pytest.mark.covers
 IN_SCOPE = {"allowed": True, "why": None, "depth": None, "maxDepth": None}
 

@@ -12,6 +12,7 @@ __all__ = ["story", "with_wiki"]
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 
 
+@pytest.mark.long
 @pytest.mark.covers("R1-25", "R0-46")
 def test_relative_links_of_a_renamed_page_lead_from_its_new_place(story: Story):
     """Only pages without such links keep what was extracted at the old place."""

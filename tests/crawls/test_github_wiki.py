@@ -11,7 +11,7 @@ from tests.crawls.commands import Crawl, Result
 from tests.crawls.repositories import NAME, Story
 from tests.github_peer import Answer
 
-pytestmark = pytest.mark.long(but=3)
+pytestmark = pytest.mark.long(but=1)
 
 covers = pytest.mark.covers
 FILES = {

@@ -13,7 +13,7 @@ from tests.crawls.libraries import DOMAIN, LibraryCrawl
 from tests.crawls.library_stage import BEFORE, LibraryStage, rest_stage
 from tests.servers.sharepoint import SharepointServer
 
-pytestmark = pytest.mark.long(but=1)
+pytestmark = pytest.mark.long
 
 __all__ = ["rest_stage"]  # a fixture
 _WORDS = ("library", "download", DOMAIN, "--format", "json")

@@ -20,7 +20,7 @@ from tests.crawls.test_library_kill import FILES, change
 from tests.servers.sharepoint import SharepointServer
 
 __all__ = ["rest_stage"]  # a fixture
-pytestmark = [pytest.mark.long(but=1), pytest.mark.alone]
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 covers = pytest.mark.covers
 _SECONDS = 60  #: until a map is there
 _WORDS = ("library", "download", DOMAIN, "--dry-run", "--format", "json")

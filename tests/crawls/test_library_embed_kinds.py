@@ -19,7 +19,7 @@ from tests.index.vectorstore.store_server import Asked, MakingStores
 from tests.openai_server import Reply
 from tests.servers.sharepoint import SharepointServer, Text
 
-pytestmark = pytest.mark.long(but=1)
+pytestmark = pytest.mark.long
 
 __all__ = ["library_stages", "server"]  # fixtures
 

@@ -17,7 +17,7 @@ from tests.crawls.commands import Crawl, Scrapy, wait_until
 from tests.crawls.crew import Crew
 from tests.site_server import Page, Site, TimedSite, html
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 _SLOW = 0.5  #: seconds until a page of the timed site answers
 _DELAY = 0.2
