@@ -6,68 +6,13 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.model.batches import Batch
-from smartcrawl.model.urls import normalize_url, url_digest
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.model import Outcome
-from smartcrawl.server.jobs.store import JobStore
-from smartcrawl.server.keys import Scope
-from tests.registry.build import LATER, NOW, Desk
-from tests.server.api_client import application
-from tests.server.jobs.conftest import defined
-from tests.server.pages.browsing import Visitor, made_key, parsed
+from tests.registry.build import LATER
 from tests.server.pages.chrome import Tab
-from tests.server.pages.site_map import page_paths, page_routes
+from tests.server.pages.shop import HOME, PAGES, Shop, path_of, site_map
 from tests.server.test_serve import Server, serving
-
-SCRIPT = "<img src=x onerror=alert(1)><b hx-get=/docs hx-trigger=load>"
-ODD = f"https://docs.example.com/'\">{SCRIPT}"
-SCRIPTED = "javascript:alert(1)//https://docs.example.com/"
-HOME = "https://docs.example.com/"
-ORDER = "ro_00000000000000aa"
-
-
-class Shop:
-    """A registry whose texts are hostile, with an open run, and its server."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.desk = Desk(folder / "registry.db")
-        self.desk.source = "other"
-        self.desk.open(now=NOW)
-        self.desk.index(f"https://other.example/{SCRIPT}", SCRIPT, title=SCRIPT)
-        self.desk.seal(f"seed_failed: {ODD}", now=NOW)
-        self.desk.source = "docs"
-        self.desk.open(now=NOW)
-        self.desk.index(HOME, SCRIPT, title=SCRIPT)
-        self.number = self.desk.index(ODD, SCRIPT, title=SCRIPT, etag=f'"{SCRIPT}"')
-        self.desk.seal(f"seed_failed: {ODD}", now=NOW)
-        self.desk.open(now=LATER)
-        lost = self.desk.visit(ODD, outcome=Outcome.NOT_FOUND, status=404, error=SCRIPT)
-        changed = self.desk.visit(HOME, f"{SCRIPT} {SCRIPT}")
-        reached = {self.number: 0, self.desk.number(HOME): 0}
-        self.desk.write(lost, changed, reached=reached, now=LATER)
-        with transaction(self.desk.connection):
-            for statement, value in (
-                ("UPDATE record SET redirect_target = ?", SCRIPTED),
-                ("UPDATE record SET canonical_url = ?", SCRIPTED),
-                ("UPDATE host SET is_blocked = TRUE, block_reason = ?", SCRIPT),
-                ("INSERT INTO candidate (no, source, run, renewed, rule, detail, withheld)"
-                 " SELECT no, source, 1, 3, 1, json_object('why', ?), TRUE FROM record", SCRIPT),
-            ):  # fmt: skip
-                self.desk.connection.execute(statement, (value,)).fetchall()
-            self.desk.connection.execute(
-                "INSERT INTO removal_order (id, source, action, run, most, orderer, state, reasons,"
-                " created_at, ended_at, url) VALUES (?, 'docs', 'forget', 2, 1, ?, 'ended',"
-                " json_array(?), 5, 6, ?)",
-                (ORDER, SCRIPT, SCRIPT, ODD),
-            ).fetchall()
-        database = registry_database(folder / "registry.db")
-        jobs = JobStore(database, self.desk.connection)
-        self.job = jobs.create(defined("nightly", cron="0 3 * * 1"), (), NOW).id
-        self.desk.rows("UPDATE job SET status = 'paused'")  # so that none of its runs begins
-        self.key = made_key(folder, Scope.ADMIN)
-        ((self.key_id,),) = self.desk.rows("SELECT id FROM api_key")
 
 
 @pytest.fixture(scope="module")
@@ -81,38 +26,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 def server(shop: Shop) -> Iterator[Server]:
     with serving(shop.folder, API_PAGES_PER_MINUTE="100000") as running:
         yield running
-
-
-#: Pages that show what is hostile.
-PAGES = [
-    "/records/{no}?text=true&links_in=true", "/records/{no}/forget", "/records?url={odd}",
-    "/changes", "/changes?since=2", "/removals", "/runs", "/runs/1", "/runs/2?list=new", "/runs/3",
-    "/sources", "/status", "/hosts",
-]  # fmt: skip
-
-
-#: States of pages that no route shows by itself, and what is no page.
-STATES = ["/?q=alert", "/?q=zzzxq&source=docs", "/frontier?hosts=all", "/none", "/records/999"]
-
-
-def path_of(shop: Shop, page: str) -> str:
-    odd = "https%3A%2F%2Fdocs.example.com%2F%3Cimg%20src=x%20onerror=alert(1)%3E"
-    return page.format(no=shop.number, odd=odd)
-
-
-def site_map(shop: Shop, folder: Path) -> list[str]:
-    """A path of each page, and of its states."""
-    key = url_digest(normalize_url(ODD)).hex()
-    values = {
-        "no": shop.number,
-        "url_hash": key,
-        "run": 3,
-        "order": ORDER,
-        "job": shop.job,
-        "key_id": shop.key_id,
-    }
-    shown = [path_of(shop, page) for page in PAGES]
-    return list(dict.fromkeys([*page_paths(folder, values), *shown, *STATES]))
 
 
 @pytest.fixture
@@ -162,23 +75,6 @@ def test_axe_finds_nothing_on_any_page(shop: Shop, server: Server, logged_in: Ta
             tab.resize(width, 800, dark=is_dark)
             assert tab.defects() == [], page
             assert tab.ask("document.documentElement.scrollWidth") <= width, page
-
-
-def test_the_site_map_is_whole_and_each_page_is_there(shop: Shop, tmp_path: Path):
-    run = {"registry": shop.folder / "registry.db"}
-    visitor = Visitor(application(shop.folder, run=run, pages_limit=10**9))
-    assert visitor.submit("/login", "/login", key=shop.key).status_code == 303
-
-    found = {page: visitor.get(page) for page in site_map(shop, tmp_path)}
-
-    assert {page for page, answer in found.items() if answer.status_code != 200} == {
-        "/none", "/records/999"
-    }  # fmt: skip
-    titles = {parsed(answer).findtext(".//title") for answer in found.values()}
-    routes = page_routes(tmp_path)
-    assert len(titles) >= len(routes), "each page has a title of its own"
-    links = parsed(found["/"]).xpath("//nav//a/@href")
-    assert {route for route in routes if "{" not in route} - {"/login", "/jobs/new"} == set(links)
 
 
 @pytest.mark.long
