@@ -47,6 +47,7 @@ from smartcrawl.server.errors import (
 )
 from smartcrawl.server.explained import changes as change_routes
 from smartcrawl.server.explained import decisions as decision_routes
+from smartcrawl.server.explained import libraries as domain_routes
 from smartcrawl.server.explained import orders as removal_orders
 from smartcrawl.server.explained import previews as preview_routes
 from smartcrawl.server.explained import records as record_routes
@@ -215,6 +216,7 @@ VERSIONS: Final[Sequence[Version]] = (
             run_routes.add_routes,
             change_routes.add_routes,
             source_routes.add_routes,
+            domain_routes.add_routes,
             job_routes.add_routes,
             job_control.add_routes,
             logs.add_routes,

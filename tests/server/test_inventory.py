@@ -83,6 +83,7 @@ ADDED = {
     "GET /api/v1/sources": Row("", "monitoring", "200"),
     "GET /api/v1/hosts": Row("", "monitoring", "200"),
     "GET /api/v1/frontier/due": Row("", "monitoring", "200"),
+    "GET /api/v1/libraries": Row("", "monitoring", "200"),
     "POST /api/v1/runs/{run}/approve": Row("", "jobs", "202", "404 409 422"),
     "POST /api/v1/removals": Row("", "jobs", "202", "404 409 422"),
     "POST /api/v1/records/{record_id}/forget": Row("", "jobs", "202", "404 409 422"),

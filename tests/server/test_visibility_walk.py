@@ -114,7 +114,7 @@ BODIES: dict[str, list[dict[str, Any]]] = {
 #: server itself, of keys. All the same no answer has what was planted.
 SILENT = re.compile(
     r"GET /(health|ready|metrics)|(GET|POST) /v2/crawler/.*|POST /api/v1/jobs|\w+ /api/v1/keys.*"
-    "|GET /api/v1/fires"
+    "|GET /api/v1/fires|GET /api/v1/libraries"
 )
 #: It is refused where there is anything private at all, but tells no more than that.
 REFUSED = "POST /api/RebuildIndex"

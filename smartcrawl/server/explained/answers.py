@@ -694,3 +694,70 @@ class PageDiff(Answer):
     moreLines: int = Field(description="Changed lines left out", examples=[0])  # noqa: N815
     coarse: bool = Field(description="Whether long parts are shown as replaced")
     cut: bool = Field(description="Whether the end of a text is left out")
+
+
+class LibraryStatus(Answer):
+    """The status of a library; the keys are those of a source."""
+
+    held: int = Field(description="Stored items", examples=[120])
+    verdict: str = Field(examples=["fresh; complete; healthy"])
+    isWell: bool  # noqa: N815  # as those of a source
+    look: list[LookAt]
+    lastRun: dict[str, Any] | None  # noqa: N815  # likewise
+
+
+class LibrarySteps(Answer):
+    """Numbers of items that a step still has to do, or could not."""
+
+    download: int = Field(description="Items without a file", examples=[0])
+    process: int = Field(description="Files that could not be converted", examples=[1])
+    embed: int = Field(description="Files that no vector store has", examples=[3])
+
+
+class LibrarySource(Answer):
+    """A library, a list, or the pages of a site."""
+
+    source: str = Field(examples=["DOMAIN01.source01"])
+    sourceId: str = Field(examples=["source01"])  # noqa: N815  # as results of libraries
+    sourceType: Literal["file_sources", "list_sources", "sitepage_sources"]  # noqa: N815  # likewise
+    siteUrl: str = Field(examples=["https://contoso.sharepoint.com/sites/a"])  # noqa: N815  # likewise
+    status: LibraryStatus | None = Field(description="Null before its first crawl")
+    items: int = Field(examples=[120])
+    files: int = Field(description="On the disk", examples=[120])
+    owed: LibrarySteps
+    embedFailed: int = Field(  # noqa: N815  # likewise
+        description="Files that a vector store refused", examples=[0]
+    )
+
+
+class LibraryReportFile(Answer):
+    """The archive of a crawl of a domain."""
+
+    reportId: str = Field(  # noqa: N815  # likewise
+        examples=["crawls/2026-05-04_03-00-12_DOMAIN01_all_incremental"]
+    )
+    scope: str = Field(examples=["all"])
+    mode: str = Field(examples=["incremental"])
+    endedAt: Time  # noqa: N815  # likewise
+    bytes: int = Field(examples=[12_345])
+
+
+class LibraryDomain(Answer):
+    """A domain of document libraries."""
+
+    domainId: str = Field(examples=["DOMAIN01"])  # noqa: N815  # likewise
+    name: str = Field(examples=["Demo"])
+    description: str
+    vectorStore: str | None = Field(description="Its name", examples=["demo"])  # noqa: N815  # likewise
+    problem: str | None = Field(description="Why its domain.json cannot be read; else null")
+    sources: list[LibrarySource] = Field(description="Those that the key reads")
+    reports: list[LibraryReportFile] = Field(
+        description="The last five; empty for a key that reads some sources only"
+    )
+
+
+class Libraries(Answer):
+    """The domains of document libraries."""
+
+    at: Time = Field(description="The time of these figures")
+    domains: list[LibraryDomain]
