@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.times import iso_time
@@ -301,3 +302,12 @@ class _OfRun:
             "moreLines": 0,
             "formerTitle": None,
         }
+
+
+def page_of_reported_changes(
+    connection: Connection, runs: Sequence[ReportedRun], after: ChangePlace | None, limit: int
+) -> tuple[list[dict[str, Any]], ChangePlace | None]:
+    """Return at most ``limit`` changes behind a place, and the place of the last; None: no more."""
+    found = list(islice(reported_changes(connection, runs, after), limit + 1))
+    changes = [change for _, change in found[:limit]]
+    return changes, found[limit - 1][0] if len(found) > limit else None

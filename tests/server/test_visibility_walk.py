@@ -126,6 +126,7 @@ ARGUMENTS: dict[str, list[object]] = {
 }
 FORMS_OF_TOOLS: dict[str, object] = {
     "language": "en", "mode": "text", "limit": 1, "offset": 1, "facets": True, "sort": "date",
+    "since": "1",
 }  # fmt: skip
 
 

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 from threading import Semaphore
 from typing import Annotated, Any, Final
 
@@ -22,8 +21,8 @@ from smartcrawl.registry.visibility import stored_visibilities
 from smartcrawl.reports.changes import (
     ChangePlace,
     SinceRun,
+    page_of_reported_changes,
     reported_change_runs,
-    reported_changes,
 )
 from smartcrawl.reports.changes_text import (
     FEED_TYPE,
@@ -116,9 +115,7 @@ def changes_data(
         raise api_invalid_input("since", f"since: {error}") from error
     names = chosen_source_names(connection, reader, query.source)
     runs = reported_change_runs(connection, since, names)
-    found = list(islice(reported_changes(connection, runs, after), query.limit + 1))
-    changes = [change for _, change in found[: query.limit]]
-    return changes, found[query.limit - 1][0] if len(found) > query.limit else None
+    return page_of_reported_changes(connection, runs, after, query.limit)
 
 
 def feed_data(connection: Connection, source: str | None, reader: Reader) -> list[dict[str, Any]]:
@@ -129,7 +126,7 @@ def feed_data(connection: Connection, source: str | None, reader: Reader) -> lis
     """
     names = chosen_source_names(connection, reader, source)
     runs = reported_change_runs(connection, SinceRun(0), names)[:_FEED_RUNS]
-    return [change for _, change in islice(reported_changes(connection, runs), MOST_ENTRIES)]
+    return page_of_reported_changes(connection, runs, None, MOST_ENTRIES)[0]
 
 
 def diff_data(

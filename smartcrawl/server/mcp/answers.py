@@ -139,6 +139,37 @@ class McpSources(_Answer):
     sources: list[McpSource]
 
 
+class McpChange(_Answer):
+    """A change of a page, or lines that many pages share."""
+
+    kind: str = Field(
+        description="new, modified, moved, lost, removed or came back; shared: lines that changed"
+        " on many pages at once, which count for no page"
+    )
+    source: str
+    run: int
+    at: str = Field(description="When, in UTC")
+    id: str | None = Field(description="For fetch; null: it is not stored, or many pages share it")
+    url: str | None
+    title: str | None
+    former_url: str | None = Field(description="Of a moved page")
+    why: str | None = Field(description="Of a page that was lost, removed or moved")
+    pages: int
+    share: float | None = Field(description="Changed words, of those of both texts; null: unknown")
+    words_added: int | None
+    words_removed: int | None
+    headings: list[str] = Field(description="Below which it changed, with those above each")
+    lines: list[str] = Field(description="The first and last changed lines, after + or -")
+    more_lines: int = Field(description="Changed lines that are left out")
+
+
+class McpChanges(_Answer):
+    """What changed, newest run first."""
+
+    changes: list[McpChange]
+    next_cursor: str | None = Field(description="The cursor of the next part; null: no more")
+
+
 class McpStartedRun(_Answer):
     """A crawl that was started."""
 

@@ -13,7 +13,12 @@ from smartcrawl.index.facets import facets_as_data
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode
 from smartcrawl.index.search import search_index
 from smartcrawl.index.searching import MOST_PROPOSED, PLAIN, AnswerForm, Hit, HitChunk, is_lost_hit
-from smartcrawl.model.exceptions import SearchQueryError, SmartcrawlError, UnknownNameError
+from smartcrawl.model.exceptions import (
+    SearchQueryError,
+    SmartcrawlError,
+    UnknownNameError,
+    UsageError,
+)
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import visible_text
@@ -30,10 +35,14 @@ from smartcrawl.registry.names import unknown_source_error
 from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.registry.removal.purge import known_request_url
 from smartcrawl.registry.visibility import Readable, readable_source_names, readable_sources
+from smartcrawl.reports.changes import ChangePlace, page_of_reported_changes, reported_change_runs
+from smartcrawl.reports.changes_text import parse_changes_since
 from smartcrawl.reports.export import page_as_markdown
 from smartcrawl.reports.status import SourceStatus, status_report
 from smartcrawl.rules.visibility import EVERYTHING, Reader
 from smartcrawl.server.mcp.answers import (
+    McpChange,
+    McpChanges,
     McpChunk,
     McpCompleteRun,
     McpFacets,
@@ -48,6 +57,7 @@ from smartcrawl.server.mcp.answers import (
 #: Characters of one part of a page. A client reads it whole, so that it must fit into its context.
 PART: Final = 20_000
 _CURSOR: Final = re.compile(r"([0-9]{1,9})-([0-9a-f]{8})")
+_CHANGES_CURSOR: Final = re.compile(r"([0-9]{1,15})-([0-9])-([0-9]{1,15})")
 
 
 class McpRefusalError(SmartcrawlError):
@@ -316,4 +326,61 @@ def _source(status: SourceStatus, kind: str) -> McpSource:
         due=counts.due,
         last_complete_run=complete,
         visibility=str(status.visibility),
+    )
+
+
+def mcp_changes(
+    connection: Connection,
+    since: str,
+    *,
+    source: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+    reader: Reader = EVERYTHING,
+) -> McpChanges:
+    """Return a part of what changed; ``since`` as of ``parse_changes_since``.
+
+    Raises:
+        McpRefusalError: ``since`` or ``cursor`` is wrong, or the source is not known.
+    """
+    _check_sources(connection, () if source is None else (source,), reader)
+    try:
+        found = parse_changes_since(since)
+    except UsageError as error:
+        raise McpRefusalError(f"since: {error}") from error
+    after = None
+    if cursor is not None:
+        place = _CHANGES_CURSOR.fullmatch(cursor)
+        if place is None:
+            raise McpRefusalError("cursor must be the next_cursor of an answer of this tool")
+        after = ChangePlace(*map(int, place.groups()))
+    names = readable_source_names(connection, reader) if source is None else [source]
+    runs = reported_change_runs(connection, found, names)
+    changes, last = page_of_reported_changes(connection, runs, after, limit)
+    return McpChanges(
+        changes=[_change(change) for change in changes],
+        next_cursor=None if last is None else "-".join(map(str, last)),
+    )
+
+
+def _change(change: dict[str, Any]) -> McpChange:
+    url, key = change["url"], change["urlHash"]
+    title, why, former = change["title"], change["why"], change["formerUrl"]
+    return McpChange(
+        kind=change["kind"],
+        source=change["source"],
+        run=change["run"],
+        at=change["at"],
+        id=None if key is None else url_item_id(url_item_kind(url), bytes.fromhex(key)),
+        url=None if url is None else visible_text(url),
+        title=None if title is None else visible_text(title),
+        former_url=None if former is None else visible_text(former),
+        why=None if why is None else visible_text(why),
+        pages=change["pages"],
+        share=change["share"],
+        words_added=change["wordsAdded"],
+        words_removed=change["wordsRemoved"],
+        headings=[visible_text(heading["heading"]) for heading in change["headings"]],
+        lines=[f"{line['sign']} {visible_text(line['text'])}" for line in change["lines"]],
+        more_lines=change["moreLines"],
     )

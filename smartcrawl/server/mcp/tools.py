@@ -34,12 +34,13 @@ from smartcrawl.rules.visibility import EVERYTHING, Reader, Visibility
 from smartcrawl.server.jobs.declared import DeclaredNames
 from smartcrawl.server.jobs.runner import CrawlProgram
 from smartcrawl.server.keys import Key, Scope, api_key_reader
-from smartcrawl.server.mcp.answers import McpHits, McpPage, McpSources, McpStartedRun
+from smartcrawl.server.mcp.answers import McpChanges, McpHits, McpPage, McpSources, McpStartedRun
 from smartcrawl.server.mcp.reading import (
     MOST_HITS,
     McpQuestion,
     McpRefusalError,
     escaped_mcp_text,
+    mcp_changes,
     mcp_page,
     mcp_search,
     mcp_sources,
@@ -185,6 +186,15 @@ _Cursor = Annotated[
     str | None, Field(max_length=100, description="The next_cursor of a long page's last part")
 ]
 _Source = Annotated[str, Field(max_length=_NAME, description="A source, as of list_sources")]
+_Since = Annotated[
+    str,
+    Field(
+        max_length=40,
+        description="last: the last run of each source; the number of a run: the runs after it; a"
+        " date or time, such as 2026-11-30: what happened since",
+    ),
+]
+_ChangesLimit = Annotated[int, Field(ge=1, le=200, description="Changes of an answer")]
 
 
 def create_mcp_server(
@@ -209,6 +219,12 @@ def create_mcp_server(
             _list_of(stores, reader_of),
             "list_sources",
             "List the sources that were crawled",
+            _READS,
+        ),
+        _tool(
+            _changes_of(stores, reader_of),
+            "changes",
+            "List pages that are new, modified, moved, lost or removed, or came back, and where",
             _READS,
         ),
     ]
@@ -297,6 +313,26 @@ def _list_of(stores: Stores, reader_of: _Readers) -> Callable[..., McpSources]:
             return stores.read(lambda connection: mcp_sources(connection, int(time.time()), reader))
 
     return list_sources
+
+
+def _changes_of(stores: Stores, reader_of: _Readers) -> Callable[..., McpChanges]:
+    def changes(
+        context: Context,
+        *,
+        source: _Source | None = None,
+        since: _Since = "last",
+        limit: _ChangesLimit = 50,
+        cursor: _Cursor = None,
+    ) -> McpChanges:
+        reader = reader_of(context)
+        with _errors_for_client():
+            return stores.read_moment(
+                lambda found: mcp_changes(
+                    found, since, source=source, limit=limit, cursor=cursor, reader=reader
+                )
+            )
+
+    return changes
 
 
 def _refresh_of(refresher: McpRefresher, reader_of: _Readers) -> Callable[..., McpStartedRun]:

@@ -32,7 +32,7 @@ from tests.server.mcp.mcp_shelf import (
 from tests.servers import UnavailableError, absent
 
 FOREIGN = "1.32.2"  #: of @modelcontextprotocol/sdk
-READING = ["search", "fetch", "list_sources"]
+READING = ["search", "fetch", "list_sources", "changes"]
 
 
 @pytest.fixture(scope="module")

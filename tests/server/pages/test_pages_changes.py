@@ -8,7 +8,7 @@ from smartcrawl.registry.connection import transaction
 from tests.registry.build import LATER, Desk
 from tests.server.api_client import application
 from tests.server.pages.browsing import Visitor, words
-from tests.server.test_changes import GUIDE, HASH, NEW, OLD, desk, stored
+from tests.server.test_change_routes import GUIDE, HASH, NEW, OLD, desk, stored
 
 __all__ = ["desk"]  # a fixture
 HOSTILE = "<img src=x onerror=alert(1) hx-get=/x> glows"
