@@ -62,7 +62,7 @@ LONG_FORMS: Final = {
         "tests/test_release.py", "tests/test_setup.py", "tests/test_package.py",
         "tests/test_workers.py",
     ),
-    "smartcrawl/commands/": ("tests/test_screens.py",),
+    "smartcrawl/commands/": ("tests/commands/test_mistakes", "tests/test_screens.py"),
     "smartcrawl/commands/demo": ("tests/commands/test_demo.py",),
     "smartcrawl/engine/logs.py": ("tests/test_scrapyd.py",),
     "smartcrawl/engine/download/": (

@@ -208,7 +208,7 @@ def test_a_secret_is_nowhere(crawl: Crawl, guard: GuardedSite):
     stop = threading.Event()
 
     def watch() -> None:
-        while not stop.wait(0.05):
+        while not stop.wait(0.2):
             for entry in Path("/proc").glob("[0-9]*/cmdline"):
                 try:
                     seen.append(entry.read_bytes().decode("utf-8", "replace"))

@@ -272,6 +272,7 @@ def test_a_failed_file_is_deleted_after_a_429_and_named_where_that_is_refused(pl
     place.check()
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("act", [act for act in ACTS if act not in ("store", "delete")])
 def test_a_429_is_waited_for_as_the_server_asks(place: Place, act: str):
     place.push()
@@ -298,7 +299,7 @@ def test_a_429_is_waited_for_as_the_server_asks(place: Place, act: str):
     place.check()
 
 
-@pytest.mark.long(but=8)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize(
     "fault",
@@ -349,6 +350,7 @@ def test_no_fault_of_the_server_means_that_a_file_is_absent(place: Place, act: s
     place.check()
 
 
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("act", [act for act in ACTS if act != "delete"])
 def test_a_request_that_is_refused_ends_the_push_or_names_the_page(place: Place, act: str):
     place.push()
@@ -540,7 +542,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], None]:
     return arm
 
 
-@pytest.mark.long(but=8)
+@pytest.mark.long(but=5)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", range(1, 15))
 def test_a_push_after_a_death_at_any_request_makes_the_store_equal(
