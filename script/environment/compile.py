@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 #: What only extras bring; a module of smartcrawl that needs one is left out without it.
 OF_EXTRAS = frozenset(
-    ("azure", "httpx2", "mcp", "msal", "numpy", "onnxruntime", "openai", "safetensors",
+    ("apprise", "azure", "httpx2", "mcp", "msal", "numpy", "onnxruntime", "openai", "safetensors",
      "sqlite_vec", "tokenizers", "wordllama")
 )  # fmt: skip
 

@@ -245,6 +245,7 @@ class Command(ScrapyCrawl):
             self._crawl_side_by_side(together)
         else:
             self._begin(process, self._crawl_all(process, runs))
+        tell_of_crawls(self.settings)
 
     def _begin(self, process: AsyncCrawlerProcess, work: Coroutine[Any, Any, None]) -> None:
         """Do the work in the event loop of this process, until it ends that."""
@@ -662,6 +663,15 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
         return f"name one spider, such as: {program_crawl_line('https://…')}"
     question = meant_word(args[0], spiders)
     return f"there is no spider {args[0]!r}{question}; the spiders are: {', '.join(spiders)}"
+
+
+def tell_of_crawls(settings: BaseSettings) -> None:
+    """Send the notices that wait, for ten seconds at most; later commands send the rest."""
+    options = Options.of(settings)
+    if options.notify:
+        from smartcrawl.run.notices import deliver_notices  # noqa: PLC0415  # else none is needed
+
+        deliver_notices(options)
 
 
 def print_crawl_error(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:

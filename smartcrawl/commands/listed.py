@@ -16,6 +16,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "changes": "List the pages that changed, how much, and below which headings",
     "diff": "Show what changed in the text of a page",
     "runs": "List the runs, newest first",
+    "notify": "List the notices to webhooks and mails; test a target, or send again",
     "registry": "List the record of every page",
     "hosts": "List the hosts; block or unblock one",
     "reindex": "Fetch pages whole and index them again at the next crawl",

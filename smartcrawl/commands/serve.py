@@ -8,9 +8,10 @@ import time
 import webbrowser
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from datetime import UTC, datetime
-from threading import Thread
+from functools import partial
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from smartcrawl.commands.running import PlainSettings
@@ -236,7 +237,19 @@ class Command(BaseCommand):
             scheduler = SchedulerThread(database, works, time.time)
             counts = RequestCounts(server)
             app = create_app(options, server, ending=scheduler.ending, counts=counts)
-            serve_api(app, listening, server, counts, scheduler)
+            with _telling(options, database, scheduler.ending):
+                serve_api(app, listening, server, counts, scheduler)
+
+
+def _telling(options: Options, database: Database, ending: Event) -> AbstractContextManager[None]:
+    """Send notices while the block runs, in a thread of its own: a target may hang."""
+    if not options.notify:
+        return nullcontext()
+    from smartcrawl.run.notices import notice_tick  # noqa: PLC0415  # as above
+    from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
+
+    tick = partial(notice_tick, options, ending.is_set)
+    return SchedulerThread(database, [tick], time.time, ending=ending).running()
 
 
 def open_pages_in_browser(url: str) -> None:

@@ -196,6 +196,13 @@ class Command(RegistryCommand):
         if opts.check:
             self.exitcode = UNKNOWN if self._level is None else int(self._level)
 
+    def _tell(self) -> None:
+        """Write notices of sources that have become stale, and send what waits."""
+        if self.options.notify:
+            from smartcrawl.run.notices import deliver_notices  # noqa: PLC0415  # else none is needed
+
+            deliver_notices(self.options)
+
     def _check(
         self, connection: Connection, sources: list[str], now: int, opts: Namespace
     ) -> Level:
@@ -215,6 +222,7 @@ class Command(RegistryCommand):
         if not alarms:
             start = program_crawl_line("https://…")
             raise RegistryError(f"nothing was crawled yet; start with: {start}")
+        self._tell()
         level = worst_level(one.alarm for one in alarms)
         line = check_line(alarms, now)
         if opts.format == "json":

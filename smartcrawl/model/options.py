@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from smartcrawl.model.documents import ChunkSize
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.notify_targets import NotifyTarget
 from smartcrawl.model.openai_server import path_beside_project, project_folder, whole_path
 from smartcrawl.model.option_groups import (
     ElasticsearchTarget,
@@ -26,7 +27,7 @@ from smartcrawl.model.option_groups import (
 )
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.setting_values import is_given_option
-from smartcrawl.model.settings_file import settings_file_of
+from smartcrawl.model.settings_file import load_notify_targets, settings_file_of
 from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.model.urls import Trackers
 from smartcrawl.rules.absence import Policy
@@ -147,6 +148,7 @@ class Options:
     host_probes: int
     policy: Policy
     schedule: Schedule
+    notify: tuple[NotifyTarget, ...]  #: who is told; empty: no one
     limits: Limits  #: of sources that do not say their own, for alarms
     undo_ttl: int  #: seconds
     gone_ttl: int  #: seconds that the record of a removed page is kept; 0: for ever
@@ -172,13 +174,14 @@ class Options:
         ServerOptions.of(settings)
         data_dir = _folder(values["DATA_DIR"])
         sources_file = path_beside_project(values["SOURCES_FILE"], "sources.toml")
+        settings_file = settings_file_of(sources_file, data_dir)
         return cls(
             **{field: values[name] for field, name in _FIELDS.items()},
             host_delays=host_delays_option(settings),
             data_dir=data_dir,
             registry=_registry(values["REGISTRY_URL"], data_dir),
             sources_file=sources_file,
-            settings_file=settings_file_of(sources_file, data_dir),
+            settings_file=settings_file,
             redis=_redis(values["REDIS_URL"]),
             elasticsearch=ElasticsearchTarget.of(settings),
             embedder=EmbedderOptions.of(settings),
@@ -198,6 +201,7 @@ class Options:
             ),
             policy=_policy(values),
             schedule=_schedule(values),
+            notify=load_notify_targets(settings_file),
             limits=Limits(values["MAX_AGE_SECONDS"], values["MAX_FAILED_RATIO"]),
             snapshot_store=_snapshots(values["SNAPSHOT_STORE"], data_dir),
             snapshot_retention=values["SNAPSHOT_RETENTION_DAYS"] * 86_400,

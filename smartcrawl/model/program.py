@@ -88,6 +88,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "onnx": ("onnxruntime==1.32.0", "tokenizers==0.23.3", "numpy==2.4.6", "sqlite-vec==0.1.9"),
     "openai": ("openai==3.52.0", "sqlite-vec==0.1.9"),
     "mcp": ("mcp==2.3.0",),
+    "notify": ("apprise==2.2.0",),
     "sharepoint": ("msal==1.39.0",),
     "libraries": ("msal==1.39.0", "openai==3.52.0"),
 }

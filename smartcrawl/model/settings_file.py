@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, meant_word
+from smartcrawl.model.notify_targets import NotifyTarget, notify_targets
 from smartcrawl.model.openai_server import path_beside_project, project_folder
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_text
@@ -20,6 +21,7 @@ from smartcrawl.model.settings_table import SETTINGS
 
 SETTINGS_FILE: Final = "smartcrawl.toml"
 _SOURCES: Final = "sources.toml"
+_TABLES: Final = ("settings", "sources", "notify")
 _PLACES: Final = ("DATA_DIR", "SOURCES_FILE")  #: settings that lead to the file
 _SECRET: Final = re.compile("KEY|TOKEN|PASSWORD|SECRET")
 _USER: Final = re.compile(r"//[^/@:]*@")  #: a user without a password in an address
@@ -151,11 +153,12 @@ def read_settings_file(path: Path) -> dict[str, Any]:
     if content is None:
         raise SettingError(f"{path} is a link to a file that is not there: correct or remove it")
     problems = [
-        f"{key}: unknown table{meant_word(key, ('settings', 'sources'))}; known are [settings] and"
-        " [sources.NAME]"
+        f"{key}: unknown table{meant_word(key, _TABLES)}; known are [settings], [sources.NAME] and"
+        " [notify.NAME]"
         for key in content
-        if key not in ("settings", "sources")
+        if key not in _TABLES
     ]
+    problems += notify_targets(content.get("notify", {}), path.absolute().parent)[1]
     table = content.get("settings", {})
     if not isinstance(table, dict):
         problems.append("settings: expected a table; write its keys below a line [settings]")
@@ -170,6 +173,20 @@ def read_settings_file(path: Path) -> dict[str, Any]:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise SettingError("\n  ".join([f"{path} has {count}:", *problems]))
     return values
+
+
+def load_notify_targets(path: Path | None) -> tuple[NotifyTarget, ...]:
+    """Return the targets of notices in a file; ``path`` None: there is no file.
+
+    Raises:
+        SettingError: something in the file is wrong.
+    """
+    if path is None or not (content := parsed_toml_file(path, SettingError, "move it away")):
+        return ()
+    found, problems = notify_targets(content.get("notify", {}), path.absolute().parent)
+    if problems:
+        raise SettingError("\n  ".join([f"{path}:", *problems]))
+    return tuple(found)
 
 
 def _checked(name: str, value: Any, folder: Path) -> Any:

@@ -59,6 +59,7 @@ class Registry:
         self.database = database
         self.indexing = indexing  #: the way the index is written with the registry
         self.snapshots: Snapshots | None = None  #: None: bodies are not stored
+        self.tell: runs.Tell | None = None  #: writes notices; None: no one is told
         self.connection = connection  #: for opening, sealing and settling runs, and for reports
         self._control = DatabaseControl(database, connection)
         self.numbers = RecordNumbers(self._control)
@@ -208,7 +209,7 @@ class Registry:
         self, ending: EndingRunRow, removed: Callable[[list[RemovedRecordRow]], None]
     ) -> None:
         runs.settle_sealed_row(self.connection, ending, self.indexing)
-        runs.sweep_candidate_rows(self.connection, self.indexing, ending, removed)
+        runs.sweep_candidate_rows(self.connection, self.indexing, ending, removed, self.tell)
 
     def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
         """Close a run that did not end normally; it is resumable, unless it is cancelled.
@@ -217,11 +218,13 @@ class Registry:
             RegistryError: its registry is not at its place any more, so that nothing is kept.
         """
         self.check_place()
-        self._control.write(
-            lambda: runs.interrupt_run_row(
-                self.connection, run.no, now, list(reasons), is_alive=True
-            )
-        )
+
+        def close() -> None:
+            runs.interrupt_run_row(self.connection, run.no, now, list(reasons), is_alive=True)
+            if self.tell is not None:
+                self.tell(self.connection, run.no, now)
+
+        self._control.write(close)
         return stored_run_result(self.connection, run.no)
 
     def abandon(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult | None:

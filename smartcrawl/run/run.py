@@ -76,6 +76,10 @@ def open_registry_for_run(options: Options) -> Registry:
     registry.choose(partition=options.partition, table=options.registry_table)
     if options.snapshot_store is not None:
         registry.keep_snapshots(SnapshotStore(options.snapshot_store))
+    if options.notify:
+        from smartcrawl.run.notices import RunNotices  # noqa: PLC0415  # few runs need it
+
+        registry.tell = RunNotices(options.notify)
     return registry
 
 

@@ -141,7 +141,7 @@ def _sources_of(path: Path) -> DeclaredSources:
         f"{key}: unknown key{meant_word(key, ['sources'])}; a source is a table [sources.NAME]"
         + (f", and settings belong in {SETTINGS_FILE}" if key == "settings" else "")
         for key in content
-        if key != "sources" and not (key == "settings" and has_settings)
+        if key != "sources" and not (key in ("settings", "notify") and has_settings)
     ]
     tables = content.get("sources", {})
     if not isinstance(tables, dict):

@@ -12,7 +12,7 @@ from smartcrawl.registry.database.databases import empty_registry_in_memory
 from tests.registry.build import LONG, Desk
 
 #: Tables that no rehearsal reads: texts and the index, vectors, what other programs and processes
-#: have, files of libraries, orders that wait for their time, and notes on past runs.
+#: have, files of libraries, orders that wait for their time, notices, and notes on past runs.
 LEFT_OUT = frozenset(
     {
         "choice", "chunk", "chunk_language", "chunk_words", "embedder", "vector", "remote_chunk",
@@ -22,7 +22,7 @@ LEFT_OUT = frozenset(
         "reply", "job", "job_run", "library_job", "process", "due_run", "rebuild", "run_host",
         "run_sample", "host_now", "collapse", "change", "shared_change", "event", "login",
         "removal_order",
-        "page_session",
+        "page_session", "notice", "notice_target", "stale_source",
     }
 )  # fmt: skip
 _NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'chunk_words_%'"

@@ -312,6 +312,8 @@ def count_silent_rows(connection: Connection, run: int, since: int) -> int:
     return int(connection.execute(_SILENT, {"run": run, "since": since}).get)
 
 
+#: Writes the notices of a run (run.no) that has ended, in the transaction that ends it.
+Tell = Callable[[Connection, int, int], None]
 _LAST = """
 SELECT no, state, forced, started_at, cut, due, job, requested, requested_at FROM run
  WHERE source = ? AND (job = ? OR ? IS NULL) ORDER BY no DESC LIMIT 1
@@ -731,8 +733,11 @@ def sweep_candidate_rows(
     indexing: Indexing,
     ending: EndingRunRow,
     removed: Callable[[list[RemovedRecordRow]], None],
+    tell: Tell | None = None,
 ) -> None:
     """Remove the candidates of a settled run that are not withheld, in batches; then count.
+
+    ``tell``: writes the notices of the run, in its last transaction.
 
     A sweep is resumable between any two batches, and idempotent when several processes run it.
     """
@@ -780,6 +785,8 @@ def sweep_candidate_rows(
         connection.execute(_SWEPT, values)
         if (configuration := ending.closing.configuration) is not None:
             note_fresh_source_row(connection, source, run, now, configuration)
+        if tell is not None:
+            tell(connection, run, now)
 
 
 def _count(connection: Connection, source: int) -> tuple[dict[Word, int], int]:

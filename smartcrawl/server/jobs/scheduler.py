@@ -221,13 +221,18 @@ class SchedulerThread:
     """The scheduler in a thread of its own, beside the event loop of the server."""
 
     def __init__(
-        self, database: Database, works: Sequence[TickWork], clock: Callable[[], float]
+        self,
+        database: Database,
+        works: Sequence[TickWork],
+        clock: Callable[[], float],
+        *,
+        ending: Event | None = None,
     ) -> None:
-        """``works``: done in this order, each tick."""
+        """``works``: done in this order, each tick. ``ending``: that of another thread."""
         self._database = database
         self._works = works
         self._clock = clock
-        self._ending = Event()
+        self._ending = ending or Event()
         self._away = False
 
     @contextmanager

@@ -1,0 +1,119 @@
+"""Notices about sources: who gets which, how often they are tried, and how long (ADR 174)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from smartcrawl.rules.visibility import Visibility
+
+
+class Event(StrEnum):
+    """What a notice is about. The words are stored and sent; never rename."""
+
+    RUN_INCOMPLETE = "run.incomplete"
+    REMOVAL_WAITING = "removal.waiting"
+    CHANGES = "changes"  #: a digest of what a run changed
+    SOURCE_STALE = "source.stale"
+    SOURCE_RECOVERED = "source.recovered"
+    TEST = "test"  #: sent by hand; no target asks for it
+
+
+#: Those that a target may ask for.
+EVENTS: Final = tuple(event for event in Event if event is not Event.TEST)
+
+PATIENCE: Final = 86_400  #: seconds after which a notice that failed is given up
+CLAIM: Final = 60  #: seconds for which a process has a target for itself
+KEPT: Final = 7 * 86_400  #: seconds that a notice stays in the list after its end
+MOST_PAGES: Final = 100  #: addresses of a digest
+_FIRST: Final = 30  #: seconds until the second attempt
+_LONGEST: Final = 7_200  #: seconds between two attempts
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one target asks for."""
+
+    events: frozenset[Event] = frozenset(EVENTS)
+    sources: frozenset[str] = frozenset()  #: empty: every public one
+    min_changes: int = 1  #: pages of a digest, at least
+    #: Whether a digest has an address; None: it has every one.
+    has_page: Callable[[str], bool] | None = None
+
+    def is_told(self, event: Event, source: str, visibility: Visibility) -> bool:
+        """Whether the target is told of an event; a private source is told where it is named."""
+        if event not in self.events:
+            return False
+        if self.sources:
+            return source in self.sources
+        return visibility is Visibility.PUBLIC
+
+
+def retry_delay(failures: int) -> int:
+    """Return the seconds from a failed attempt to the next; ``failures``: in a row, at least 1.
+
+    >>> [retry_delay(failures) for failures in (1, 2, 3, 8, 9, 99)]
+    [30, 60, 120, 3840, 7200, 7200]
+    """
+    return min(_FIRST << min(failures - 1, 20), _LONGEST)
+
+
+def is_given_up(at: int, now: int) -> bool:
+    """Whether a notice of ``at`` is not tried again after a failure of now (Unix seconds).
+
+    Each is tried once at least: while an earlier one waits, the later ones grow old beside it.
+    """
+    return now - at >= PATIENCE
+
+
+def may_claim(*, next_at: int, claimed_until: int | None, now: int) -> bool:
+    """Whether a process may send to a target now; times in Unix seconds.
+
+    Times further ahead than any that is set are those of a clock that leapt, and do not count.
+
+    >>> may_claim(next_at=0, claimed_until=130, now=100)
+    False
+    >>> may_claim(next_at=101, claimed_until=None, now=100)
+    False
+    >>> may_claim(next_at=9_000_000, claimed_until=9_000_000, now=100)
+    True
+    """
+    is_claimed = claimed_until is not None and now < claimed_until <= now + CLAIM
+    waits = now < next_at <= now + _LONGEST
+    return not (is_claimed or waits)
+
+
+@dataclass(slots=True)
+class Digest:
+    """Changes of a run that a target is told of: numbers by kind, and the first addresses."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    pages: list[Mapping[str, Any]] = field(default_factory=list)
+    more: int = 0  #: changes whose addresses are left out
+
+    @property
+    def total(self) -> int:
+        """The number of changes."""
+        return sum(self.counts.values())
+
+
+def change_digest(changes: Iterable[Mapping[str, Any]], wish: Wish) -> Digest | None:
+    """Return the digest of a run's changes for a target; None: it is told of none.
+
+    ``changes`` have ``kind`` and ``url``, and ``url`` is None of what many pages share, which is
+    counted with no page. A few are named, and all are counted.
+    """
+    found = Digest()
+    for change in changes:
+        url = change["url"]
+        if url is None or (wish.has_page is not None and not wish.has_page(url)):
+            continue
+        kind = str(change["kind"])
+        found.counts[kind] = found.counts.get(kind, 0) + 1
+        if len(found.pages) < MOST_PAGES:
+            found.pages.append(change)
+        else:
+            found.more += 1
+    return found if found.total >= max(1, wish.min_changes) else None

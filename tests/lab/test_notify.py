@@ -1,0 +1,371 @@
+"""Who is told: notices of runs and stale sources, to webhooks and mails on loopback."""
+
+import email
+import email.policy
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import standardwebhooks
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.registry.connection import transaction
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.notices import claim_notice_target_row
+from smartcrawl.sources.notice_senders import NoticeError, webhook_signature
+from tests.crawls.commands import Remote, Result
+from tests.crawls.stories import down
+from tests.lab.lab import Lab, page
+from tests.lab.lab_site import LabSite
+from tests.lab.receivers import Hook, MailBox, hook, mail_box
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+DAY = 86_400
+
+
+@pytest.fixture
+def receiver() -> Iterator[Hook]:
+    with hook() as found:
+        yield found
+
+
+@pytest.fixture
+def box() -> Iterator[MailBox]:
+    with mail_box() as found:
+        yield found
+
+
+class Told:
+    """A lab with one declared source, and targets in its file of settings."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.file = lab.crawl.folder / "smartcrawl.toml"
+        lab.crawl.declare(f'[sources.docs]\nseeds = ["{lab.site.url("/")}"]\nmax_age = {7 * DAY}\n')
+        lab.source = "docs"
+        lab.pages |= {"/": page("Home", "/a"), "/a": page("A", text="words of a page")}
+
+    def target(self, name: str, **keys: object) -> None:
+        """Add a target; loopback is permitted."""
+        lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+        before = (
+            self.file.read_text()
+            if self.file.exists()
+            else ('[settings]\nALLOW_NETWORKS = ["127.0.0.0/8"]\n')
+        )
+        self.file.write_text(before + "\n".join([f"[notify.{name}]", *lines, ""]))
+
+    def notify(self, *words: str, expect: int = 0) -> Result:
+        return self.lab.crawl.run("notify", *words, expect=expect)
+
+    def rows(self, columns: str) -> list[tuple[Any, ...]]:
+        return self.lab.rows(f"SELECT {columns} FROM notice ORDER BY no")
+
+
+@pytest.fixture
+def told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Told:
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+    return Told(lab)
+
+
+def bodies(receiver: Hook) -> list[dict[str, Any]]:
+    return [json.loads(body) for _, body in receiver.taken]
+
+
+def test_the_signature_is_that_of_standard_webhooks():
+    """The test vector that libraries of Standard Webhooks share."""
+    signed = (SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b'{"test": 2432232314}')
+    assert webhook_signature(*signed) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    for wrong in ("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_", "whsec_not base64"):
+        with pytest.raises(NoticeError, match="openssl rand -base64 32"):
+            webhook_signature(wrong, *signed[1:])
+
+
+def test_a_run_tells_what_it_changed(told: Told, receiver: Hook):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+    told.lab.run()
+    del told.lab.pages["/a"]
+    told.lab.pages["/"] = page("Home", "/a", "/b", text="other words of the front page")
+    told.lab.pages["/b"] = page("B", text="treasure")
+    told.lab.run()
+    told.notify()
+
+    first, second = bodies(receiver)
+    assert first["type"] == second["type"] == "changes"
+    assert (first["data"]["source"], first["data"]["counts"]) == ("docs", {"new": 2})
+    assert second["data"]["counts"] == {"new": 1, "modified": 1, "lost": 1}
+    pages = {one["kind"]: one["url"] for one in second["data"]["pages"]}
+    assert pages["new"].endswith("/b")
+    assert pages["lost"].endswith("/a")
+    assert second["data"]["more"] == 0
+    headers, body = receiver.taken[1]
+    sign = webhook_signature(SECRET, headers["webhook-id"], int(headers["webhook-timestamp"]), body)
+    assert headers["webhook-signature"] == sign
+    assert headers["webhook-id"].startswith("msg_")
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
+    told.lab.run()
+    told.notify()
+    assert len(receiver.taken) == 2  # nothing changed, and nothing is sent twice
+
+
+def test_the_notice_is_written_in_the_transaction_of_the_run(told: Told, receiver: Hook):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET")
+    told.lab.run()
+    assert told.rows("target, event, source, state") == [("ops", "changes", "docs", "waiting")]
+    assert receiver.taken == []
+
+
+def test_a_plan_sends_and_writes_nothing(told: Told, receiver: Hook):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET")
+    told.lab.run()
+    before = told.rows("id")
+    told.lab.crawl.run("plan")
+    assert told.rows("id") == before
+
+
+def test_patterns_and_size_choose_pages(told: Told, receiver: Hook):
+    keys = {"webhook": receiver.url, "secret": "HOOK_SECRET", "events": ["changes"]}
+    told.target("a", **keys, patterns=["/a$"])
+    told.target("many", **keys, min_changes=3)
+    told.target("blog", **keys, patterns=["/blog/"])
+    told.lab.run()
+    assert told.rows("target") == [("a",)]
+    told.notify()
+    assert [one["url"][-2:] for one in bodies(receiver)[0]["data"]["pages"]] == ["/a"]
+
+
+def test_a_run_that_did_not_see_everything_and_one_that_recovers(
+    told: Told, receiver: Hook, site: LabSite
+):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=[
+        "run.incomplete", "source.stale", "source.recovered", "removal.waiting",
+    ])  # fmt: skip
+    told.lab.run()
+    assert told.rows("event") == []
+    with down(site):
+        told.lab.run(expect=3)
+    told.lab.after(days=8)
+    told.lab.crawl.run("status", "--check", expect=2)
+    told.lab.crawl.run("status", "--check", expect=2)
+    told.lab.run()
+    told.notify()
+
+    found = bodies(receiver)
+    assert [one["type"] for one in found] == ["run.incomplete", "source.stale", "source.recovered"]
+    assert found[0]["data"]["reasons"][0].startswith("seed_failed: ")
+    assert found[1]["data"]["ageSeconds"] >= 8 * DAY
+    assert found[1]["data"]["maxAge"] == 7 * DAY
+    assert told.lab.rows("SELECT count(*) FROM stale_source") == [(0,)]
+
+
+def test_a_private_source_is_told_where_it_is_named(told: Told, receiver: Hook):
+    keys = {"webhook": receiver.url, "secret": "HOOK_SECRET"}
+    told.lab.crawl.declare(
+        f'[sources.docs]\nseeds = ["{told.lab.site.url("/")}"]\nvisibility = "private"\n'
+    )
+    told.target("every", **keys)
+    told.target("named", **keys, sources=["docs"])
+    told.target("other", **keys, sources=["wiki"])
+    told.lab.run()
+    assert told.rows("target") == [("named",)]
+
+
+def test_notices_come_in_order_and_a_failure_holds_the_later_ones_back(told: Told, receiver: Hook):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+    receiver.status = 503
+    told.lab.run()
+    told.lab.pages["/"] = page("Home", "/a", text="other words")
+    told.lab.run()
+    told.notify()
+    assert len(receiver.taken) == 1  # the second one waits for the first
+    receiver.status = 200
+    told.notify()
+    assert len(receiver.taken) == 1  # too early
+    told.lab.after(seconds=31)
+    told.notify()
+    ids = [headers["webhook-id"] for headers, _ in receiver.taken]
+    assert ids[0] == ids[1] != ids[2]
+    assert told.rows("state, attempts") == [("delivered", 2), ("delivered", 1)]
+
+
+def test_a_target_that_is_away_for_a_day_is_given_up_and_tried_by_hand(told: Told, receiver: Hook):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+    receiver.status = 500
+    told.lab.run()
+    told.notify()
+    told.lab.after(days=1)
+    assert "it answered 500" in told.notify().out
+    assert told.rows("state, attempts, error") == [("given up", 2, "it answered 500")]
+    receiver.status = 200
+    assert told.notify("--retry").out == "1 sent; 1 of all that waited had been given up\n"
+    assert told.rows("state") == [("delivered",)]
+
+
+def test_410_ends_the_delivery_to_a_target_and_says_so(told: Told, receiver: Hook):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+    receiver.status = 410
+    told.lab.run()
+    assert "it answered 410 (gone), so nothing is sent to it any more" in told.notify().out
+    told.lab.pages["/"] = page("Home", "/a", text="other words")
+    told.lab.after(days=1)
+    told.lab.run()
+    assert "ops is closed: it answered 410" in " ".join(told.notify().out.split())
+    assert (len(receiver.taken), told.rows("state")) == (1, [("given up",)])
+    receiver.status = 200
+    told.notify("--retry")
+    assert told.rows("state") == [("delivered",)]
+
+
+def test_a_redirect_is_not_followed(told: Told, receiver: Hook):
+    """Inwards it would go around the guard."""
+    with hook() as inside:
+        receiver.status, receiver.headers = 307, {"Location": inside.url}
+        told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+        told.lab.run()
+        assert "redirects are not followed" in told.notify().out
+        assert inside.taken == []
+
+
+def test_the_guard_holds_for_webhooks(told: Told, receiver: Hook):
+    told.file.write_text(f'[notify.ops]\nwebhook = "{receiver.url}"\nsecret = "HOOK_SECRET"\n')
+    told.lab.run()
+    assert "loopback" in told.notify("--test", expect=1).out
+    assert receiver.taken == []
+
+
+def test_a_target_that_hangs_costs_a_command_seconds(told: Told, receiver: Hook):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+    receiver.hangs = True
+    told.lab.run()
+    begun = time.monotonic()
+    assert "no whole answer within 5 s" in " ".join(told.notify().out.split())
+    assert time.monotonic() - begun < 10
+    assert told.rows("state, attempts") == [("waiting", 1)]
+
+
+def test_two_processes_never_send_to_a_target_at_once(told: Told, receiver: Hook):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+    told.lab.run()
+    registry = told.lab.crawl.registry
+    place: Path | str = registry.url if isinstance(registry, Remote) else registry
+    with closing(registry_database(place).open()) as other:
+        with transaction(other):
+            assert claim_notice_target_row(other, "ops", "other", told.lab.crawl.now)
+        told.notify()
+        assert receiver.taken == []
+        told.lab.after(seconds=61)  # it died: its claim is over
+        told.notify()
+        assert len(receiver.taken) == 1
+        with transaction(other):
+            assert claim_notice_target_row(other, "ops", "other", told.lab.crawl.now)
+
+
+def test_a_mail_says_what_happened_and_what_helps(told: Told, box: MailBox, site: LabSite):
+    told.target("ops", mail="ops@example.com", server=f"smtp://127.0.0.1:{box.port}",
+                events=["changes", "run.incomplete"])  # fmt: skip
+    told.lab.run()
+    with down(site):
+        told.lab.run(expect=3)
+    told.notify()
+
+    changes, incomplete = (email.message_from_string(one, policy=email.policy.default)
+                           for one in box.mails)  # fmt: skip
+    assert changes["Subject"] == "docs: 2 new"
+    assert (changes["To"], changes["Auto-Submitted"]) == ("ops@example.com", "auto-generated")
+    text = changes.get_content()
+    assert f"new        {site.url('/a')}" in text
+    assert "All of them: smartcrawl changes --source docs" in text
+    assert incomplete["Subject"] == "docs: run 2 did not see everything"
+    assert "- seed_failed: " in incomplete.get_content()
+
+
+def test_a_mail_that_is_refused_waits(told: Told, box: MailBox):
+    told.target("ops", mail="ops@example.com", server=f"smtp://127.0.0.1:{box.port}")
+    box.refuses = True
+    told.lab.run()
+    assert "550" in told.notify("--test", expect=1).out
+    told.notify()
+    assert told.rows("state, attempts") == [("waiting", 1)]
+
+
+def test_a_test_is_sent_to_each_target_at_once(told: Told, receiver: Hook, box: MailBox):
+    told.target("hook", webhook=receiver.url, secret="HOOK_SECRET")
+    told.target("mail", mail="ops@example.com", server=f"smtp://127.0.0.1:{box.port}")
+    assert told.notify("--test").out == "hook: taken\nmail: taken\n"
+    assert [one["type"] for one in bodies(receiver)] == ["test"]
+    assert len(box.mails) == 1
+    told.notify("--test", "mail")
+    assert (len(receiver.taken), len(box.mails)) == (1, 2)
+    assert "there is no target 'mial', did you mean mail?" in told.notify("mial", expect=1).err
+
+
+def test_a_service_of_apprise_gets_title_and_text(
+    told: Told, receiver: Hook, monkeypatch: pytest.MonkeyPatch
+):
+    """Its address is that of a variable: it has the token of the service."""
+    monkeypatch.setenv("OPS_APPRISE", receiver.url.replace("http:", "json:"))
+    told.target("ops", apprise="OPS_APPRISE")
+    told.lab.run()
+    told.notify()
+    (found,) = bodies(receiver)
+    assert found["title"] == "docs: 2 new"
+    assert "smartcrawl changes --source docs" in found["message"]
+    monkeypatch.setenv("OPS_APPRISE", "nosuch://a.example")
+    assert "does not know the URL in OPS_APPRISE" in told.notify("--test", expect=1).out
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    out = " ".join(told.notify("--test", expect=1).out.split())
+    assert "apprise is not installed: pip install 'apprise==" in out
+    assert "script/setup notify" in out
+
+
+def test_a_receiver_that_is_not_ours_verifies_what_it_gets(told: Told, receiver: Hook):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET")
+    told.notify("--test")
+    ((headers, body),) = receiver.taken
+    taken: Any = standardwebhooks.Webhook(SECRET).verify(body, headers)
+    assert taken["type"] == "test"
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        standardwebhooks.Webhook(SECRET).verify(body + b" ", headers)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ('webhook = "https://a.example/"', "secret is missing"),
+        ('webhook = "https://a.example/"\nsecret = "hunter2"', "secret takes no secret itself"),
+        ('webhook = "https://me:pw@a.example/"\nsecret = "S"', "without credentials"),
+        ('webhook = "https://a.example/?token=8c1f"\nsecret = "S"', "into a variable"),
+        ('webhook = "a.example"\nsecret = "S"', "expected an http or https address"),
+        ('mail = "ops"', "expected one address"),
+        ('mail = "o@a.example"\nserver = "mail.example"', "expected smtp://HOST"),
+        ('mail = "o@a.example"\nuser = "U"', "user and password belong together"),
+        ('mail = "o@a.example"\nuser = "u"\npassword = "P"', "go over TLS only"),
+        ('apprise = "json://a.example"', "the name of the variable"),
+        ('mail = "o@a.example"\nevents = ["change"]', "did you mean changes?"),
+        ('mail = "o@a.example"\nmin_changes = 0', "expected a whole number of at least 1"),
+        ('mail = "o@a.example"\npatterns = ["("]', "not a valid regular expression"),
+        ('mail = "o@a.example"\nsource = ["a"]', "source: unknown key, did you mean sources?"),
+        ('secret = "S"', "takes one of webhook, mail and apprise"),
+    ],
+)  # fmt: skip
+def test_a_wrong_table_is_named_with_the_remedy(told: Told, table: str, says: str):
+    told.file.write_text(f"[notify.ops]\n{table}\n")
+    with pytest.raises(SettingError) as error:
+        told.notify()
+    failed = str(error.value)
+    assert says in failed
+    assert "[notify.ops]" in failed
+    assert "hunter2" not in failed
+    assert "8c1f" not in failed
+
+
+def test_without_targets_nothing_is_written(told: Told):
+    told.lab.run()
+    assert told.rows("event") == []
+    assert "add a table [notify.NAME] to smartcrawl.toml" in told.notify(expect=1).err

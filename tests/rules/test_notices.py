@@ -1,0 +1,99 @@
+"""Who is told of what, how often a target is tried, and what a digest has (ADR 174)."""
+
+from itertools import pairwise
+
+import pytest
+
+from smartcrawl.rules.notices import (
+    CLAIM,
+    EVENTS,
+    MOST_PAGES,
+    PATIENCE,
+    Event,
+    Wish,
+    change_digest,
+    is_given_up,
+    may_claim,
+    retry_delay,
+)
+from smartcrawl.rules.visibility import Visibility
+
+NOW = 1_790_000_000
+PUBLIC, PRIVATE = Visibility.PUBLIC, Visibility.PRIVATE
+
+
+def change(kind: str, url: str | None) -> dict[str, object]:
+    return {"kind": kind, "url": url}
+
+
+def test_a_target_is_told_of_public_sources_and_of_private_ones_that_it_names():
+    every, named = Wish(), Wish(sources=frozenset({"wiki"}))
+    for event in EVENTS:
+        assert every.is_told(event, "docs", PUBLIC)
+        assert not every.is_told(event, "wiki", PRIVATE)
+        assert named.is_told(event, "wiki", PRIVATE)
+        assert not named.is_told(event, "docs", PUBLIC)
+
+
+def test_a_target_is_told_of_its_events_alone():
+    wish = Wish(events=frozenset({Event.CHANGES}))
+    assert [event for event in EVENTS if wish.is_told(event, "docs", PUBLIC)] == [Event.CHANGES]
+    assert Event.TEST not in EVENTS
+
+
+def test_attempts_come_ever_later_for_a_day():
+    """Over 24 hours, a target that is away is tried about twenty times."""
+    times, at = [], 0
+    while not is_given_up(0, at):
+        times.append(at)
+        at += retry_delay(len(times))
+    assert times[:4] == [0, 30, 90, 210]
+    assert 15 < len(times) < 25
+    assert at >= PATIENCE == 24 * 3_600
+    assert max(b - a for a, b in pairwise(times)) == 7_200
+
+
+def test_a_notice_is_given_up_after_a_day_and_not_before():
+    assert not is_given_up(NOW, NOW + PATIENCE - 1)
+    assert is_given_up(NOW, NOW + PATIENCE)
+    assert not is_given_up(NOW, NOW - 9)  # a clock that was set back
+
+
+@pytest.mark.parametrize(
+    ("next_at", "claimed_until", "may"),
+    [
+        (0, None, True),
+        (NOW, NOW, True),
+        (NOW + 1, None, False),
+        (NOW + 7_200, None, False),
+        (NOW + 7_201, None, True),
+        (0, NOW + 1, False),
+        (0, NOW + CLAIM, False),
+        (0, NOW + CLAIM + 1, True),
+    ],
+)
+def test_a_target_is_claimed_by_one_process_and_a_clock_that_leapt_blocks_none(
+    next_at: int, claimed_until: int | None, may: bool
+):
+    assert may_claim(next_at=next_at, claimed_until=claimed_until, now=NOW) is may
+
+
+def test_a_digest_counts_all_and_names_a_few():
+    found = [change("new", f"http://a.example/{number}") for number in range(10_000)]
+    digest = change_digest([change("shared", None), *found], Wish())
+    assert digest is not None
+    assert (digest.counts, len(digest.pages), digest.more) == (
+        {"new": 10_000}, MOST_PAGES, 10_000 - MOST_PAGES,
+    )  # fmt: skip
+    assert digest.pages[0] == found[0]
+
+
+def test_a_digest_has_the_pages_that_a_target_wants_from_its_size_on():
+    found = [change("new", "http://a.example/blog/1"), change("lost", "http://a.example/docs/1")]
+    wish = Wish(has_page=lambda url: "/docs/" in url)
+    digest = change_digest(found, wish)
+    assert digest is not None
+    assert (digest.counts, digest.pages, digest.more) == ({"lost": 1}, found[1:], 0)
+    assert change_digest(found, Wish(min_changes=3)) is None
+    assert change_digest(found, Wish(min_changes=2)) is not None
+    assert change_digest([change("shared", None)], Wish()) is None
