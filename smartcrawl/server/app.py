@@ -221,6 +221,7 @@ VERSIONS: Final[Sequence[Version]] = (
             job_control.add_routes,
             logs.add_routes,
             fires.add_routes,
+            item_routes.add_source_routes,
             frontier_routes.add_routes,
             frontier_routes.add_stats_routes,
             robots_routes.add_routes,

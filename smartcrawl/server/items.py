@@ -197,18 +197,24 @@ SELECT max(no) FROM (SELECT no FROM state WHERE no > ? AND no <= ? ORDER BY no L
 _ADVANCE: Final = "UPDATE rebuild SET place = ? WHERE place = ? AND last = ?"
 _DONE: Final = "DELETE FROM rebuild WHERE place >= last"
 _WITHIN: Final = "no > :place AND no <= :upto"
-_DUE: Final = f"""
-UPDATE state SET next_visit = :now WHERE {_WITHIN} AND {_WANTED} AND next_visit > :now
+_OF_SOURCE: Final = """
+no IN (SELECT r.no FROM record r JOIN source s ON s.no = r.source WHERE s.name = :source)
 """
-_FORCE: Final = f"""
+#: Each for the pages of ``where``.
+_DUE: Final = f"""
+UPDATE state SET next_visit = :now WHERE {{where}} AND {_WANTED} AND next_visit > :now
+"""
+_FORCE: Final = """
 INSERT INTO item (no, requested, generation, revision)
-SELECT no, TRUE, 1, 1 FROM state WHERE {_WITHIN} AND standing > 0
+SELECT no, TRUE, 1, 1 FROM state WHERE {where} AND standing > 0
 ON CONFLICT (no) DO UPDATE
    SET requested = TRUE, generation = item.generation + 1, revision = item.revision + 1
 """
-_PENDING: Final = f"""
-UPDATE state SET status = 0 WHERE {_WITHIN} AND standing > 0 AND status NOT IN (1, 2)
+_PENDING: Final = """
+UPDATE state SET status = 0 WHERE {where} AND standing > 0 AND status NOT IN (1, 2)
 """
+_COUNT_OF_SOURCE: Final = f"SELECT count(*) FROM state WHERE {_OF_SOURCE} AND {_WANTED}"
+MOST_FORCED: Final = 200_000  #: pages of a source that are marked in one transaction
 
 
 def post_rebuild(connection: Connection, *, force: bool) -> int:
@@ -218,6 +224,34 @@ def post_rebuild(connection: Connection, *, force: bool) -> int:
     """
     connection.execute(_ORDER, (force,))
     return int(connection.execute(_COUNT).get)
+
+
+def post_source_rebuild(connection: Connection, source: str, now: int) -> int:
+    """Order all pages of a source to be indexed anew; return their number.
+
+    Raises:
+        JobError: they are too many for the transaction of a server.
+    """
+    values = {"source": source}
+    count = int(connection.execute(_COUNT_OF_SOURCE, values).get)
+    if count > MOST_FORCED:
+        reason = (
+            f"{source} has {count:,} pages, and a server marks {MOST_FORCED:,} at once: order it by"
+            f" smartcrawl reindex --source {source}"
+        )
+        raise JobError(CONFLICT, field="source", reason=reason, message=_NOT_FORCED)
+    _mark(connection, _OF_SOURCE, values, now, forced=True)
+    return count
+
+
+def _mark(
+    connection: Connection, where: str, values: Mapping[str, object], now: int, *, forced: bool
+) -> None:
+    """Let pages be due, with ``forced`` to be indexed anew."""
+    if forced:
+        connection.execute(_FORCE.format(where=where), values)
+        connection.execute(_PENDING.format(where=where), values)
+    connection.execute(_DUE.format(where=where), {**values, "now": now})
 
 
 class Rebuilding:
@@ -244,15 +278,13 @@ class Rebuilding:
         if not self._connection.changes():
             return  # another server took this step, or the order began again
         values = {"place": place, "upto": upto}
-        if forced:
-            self._connection.execute(_FORCE, values)
-            self._connection.execute(_PENDING, values)
-        self._connection.execute(_DUE, values | {"now": now})
+        _mark(self._connection, _WITHIN, values, now, forced=forced)
         self._connection.execute(_DONE)
 
 
 _UNKNOWN: Final = "Item not found"
 _ALL_PAGES: Final = "this is about every source, and your key does not read all: use an admin key"
+_NOT_FORCED: Final = "The source cannot be indexed anew now"
 _NO_SOURCE: Final = "url is in no source that your key reads"
 
 
@@ -387,6 +419,22 @@ class ItemOrders:
         self._follow(sources)
         return {"queued": queued}
 
+    def rebuild_source(self, source: str) -> dict[str, Any]:
+        """Have all pages of a source downloaded and indexed anew.
+
+        Raises:
+            JobError: no page of it is stored, no run takes it any more, or it has too many pages.
+        """
+        if not self._may_read(source) or source not in self._stored:
+            reason = "no source of this name was crawled"
+            raise JobError(NOT_FOUND, field="source", reason=reason, message="Source not found")
+        if source not in self._names():
+            reason = "the source is not declared any more: declare it again"
+            raise JobError(CONFLICT, field="source", reason=reason, message=_NOT_FORCED)
+        queued = post_source_rebuild(self._connection, source, self._now)
+        self._follow([source])
+        return {"queued": queued}
+
     def _names(self) -> Mapping[str, object]:
         """Return the sources that can be crawled, declared ones first."""
         others = refreshable_source_rows(self._connection)
@@ -506,6 +554,14 @@ class RebuildOrder(BaseModel):
     force: bool = False
 
 
+class SourceOrder(BaseModel):
+    """A source whose pages are all indexed anew."""
+
+    model_config = _order(source="docs")
+
+    source: str = Field(min_length=1, max_length=255, description="Its name", examples=["docs"])
+
+
 class ReindexOrder(BaseModel):
     """An item to index anew."""
 
@@ -599,3 +655,21 @@ def add_routes(context: Context, router: APIRouter) -> None:
     )
     async def rebuild_index(request: Request, order: RebuildOrder) -> Response:
         return await orders.answer(request, lambda items: items.rebuild(force=order.force))
+
+
+def add_source_routes(context: Context, router: APIRouter) -> None:
+    """Add the route of orders for whole sources."""
+    orders = _Orders(context)
+
+    @router.post(
+        "/reindex",
+        tags=["items"],
+        summary="Download and index all pages of a source anew; a run of it follows",
+        status_code=202,
+        response_model=QueuedItems,
+        responses={404: {}, 409: {}, 422: {}},
+        dependencies=[Depends(refuse_api_query)],
+        openapi_extra={"parameters": [KEY_PARAMETER]},
+    )
+    async def reindex_source(request: Request, order: SourceOrder) -> Response:
+        return await orders.answer(request, lambda items: items.rebuild_source(order.source))

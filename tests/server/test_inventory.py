@@ -88,6 +88,7 @@ ADDED = {
     "POST /api/v1/removals": Row("", "jobs", "202", "404 409 422"),
     "POST /api/v1/records/{record_id}/forget": Row("", "jobs", "202", "404 409 422"),
     "POST /api/v1/runs/{run}/undo": Row("", "jobs", "202", "404 409 422"),
+    "POST /api/v1/reindex": Row("", "jobs", "202", "404 409 422"),
     "POST /api/v1/previews": Row("", "jobs", "200", "404"),
     "POST /api/v1/decisions": Row("", "data", "200", "404"),
     "GET /api/v1/fires": Row("", "monitoring", "200"),

@@ -58,6 +58,7 @@ def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
         ("POST", "/api/v1/records/{record_id}/forget"),
         ("POST", "/api/v1/removals"),
         ("POST", "/api/v1/keys"),
+        ("POST", "/api/v1/reindex"),
         ("POST", "/api/AddUrlDocument"),
         ("POST", "/api/ReindexItem"),
         ("POST", "/api/RebuildIndex"),

@@ -102,6 +102,7 @@ BODIES: dict[str, list[dict[str, Any]]] = {
         {"urls": [PAGE]},
         {"urls": [PAGE, f"https://{HOST}/new"], "source": SOURCE},
     ],
+    "POST /api/v1/reindex": [{"source": SOURCE}],
     "POST /api/v1/previews": [{"url": PAGE}, {"url": PAGE, "source": SOURCE}],
     "POST /api/v1/keys": [{"name": "quillwort", "sources": [SOURCE]}],
     "POST /api/v1/removals": [{"source": SOURCE, "kind": "lost", "max": 1}],

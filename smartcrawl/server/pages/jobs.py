@@ -23,7 +23,10 @@ from smartcrawl.server.pages.pages import Pages, page_form
 _NAMES: Final = tuple(field.name for field in JOB_FIELDS)
 _SCHEDULE: Final = "schedule"
 #: What was done by a form, in words, by the parameter with which its page comes back.
-_DONE: Final = {"saved": "It is saved: a run that is open goes on with what it began with."}
+_DONE: Final = {
+    "saved": "It is saved: a run that is open goes on with what it began with.",
+    "forced": "All of its pages are downloaded and indexed anew: a run of them follows.",
+}
 
 
 def add_pages(pages: Pages) -> None:
@@ -70,6 +73,27 @@ def add_pages(pages: Pages) -> None:
     pages.add("/jobs/{job}", edit)
     pages.add("/jobs/{job}", replace, method="POST")
     _add_deletion(pages)
+    _add_force(pages)
+
+
+def _add_force(pages: Pages) -> None:
+    async def confirm(request: Request, problem: ApiError | None = None) -> Response:
+        job = await page_job(pages, request)
+        title, status = f"Fetch {job['name']} anew?", 200 if problem is None else problem.status
+        return pages.show(
+            request, "job_force.html", status=status, title=title, job=job, problem=problem
+        )
+
+    async def force(request: Request) -> Response:
+        job, once = await page_job(pages, request), page_form(request).get("once", "")
+        body = {"source": job["name"]}
+        reply = await pages.call(request, "POST", "/api/v1/reindex", body, once=once)
+        if reply.error is not None:
+            return await confirm(request, reply.error)
+        return pages.redirect(f"/jobs/{job['job_id']}?done=forced")
+
+    pages.add("/jobs/{job}/force", confirm)
+    pages.add("/jobs/{job}/force", force, method="POST")
 
 
 def _add_fires(pages: Pages) -> None:

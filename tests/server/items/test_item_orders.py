@@ -353,6 +353,61 @@ def test_a_rebuild_counts_all_items_and_orders_runs_of_all_sources(desk: Desk):
     assert desk.waiting() == ["one"]  # two is not declared, never was never crawled
 
 
+SOURCE = "/api/v1/reindex"
+
+
+def test_all_pages_of_one_source_are_ordered_anew(desk: Desk):
+    desk.put("https://docs.example.com/gone", standing=0, status=5)
+    desk.put("https://other.example.com/a", record={"source": 2})
+    desk.declare(
+        "[sources.one]\nseeds = ['https://docs.example.com/']\n"
+        "[sources.two]\nseeds = ['https://other.example.com/']\n"
+    )
+    desk.rows("UPDATE state SET next_visit = ?", int(desk.now) + 9_000)
+
+    answer = desk.order(SOURCE, source="one")
+
+    assert answer == {"queued": 1}
+    QueuedItems.model_validate(answer)
+    marked = desk.rows(
+        "SELECT r.url, s.next_visit FROM item i JOIN record r USING (no) JOIN state s USING (no)"
+        " WHERE i.requested"
+    )
+    assert marked == [(KNOWN, int(desk.now))]
+    later = desk.rows("SELECT count(*) FROM state WHERE next_visit > ?", int(desk.now))
+    assert later == [(2,)], "the tombstone, and the page of the other source"
+    assert desk.waiting() == ["one"]
+    assert desk.rows("SELECT no FROM rebuild") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "why"),
+    [("none", 404, "no source of this name"), ("two", 409, "not declared any more")],
+)
+def test_a_source_that_no_run_takes_is_not_ordered_anew(
+    desk: Desk, source: str, status: int, why: str
+):
+    desk.put("https://other.example.com/a", record={"source": 2})
+    answer = desk.post(SOURCE, {"source": source})
+
+    assert answer.status_code == status
+    assert why in error_of(answer)["details"]["reason"]
+    assert (desk.rows("SELECT no FROM item"), desk.waiting()) == ([], [])
+
+
+def test_a_source_of_very_many_pages_is_ordered_by_the_command(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
+    from smartcrawl.server import items  # noqa: PLC0415
+
+    monkeypatch.setattr(items, "MOST_FORCED", 0)
+    answer = desk.post(SOURCE, {"source": "one"})
+
+    assert answer.status_code == 409
+    assert "smartcrawl reindex --source one" in error_of(answer)["details"]["reason"]
+    assert desk.waiting() == []
+
+
 @pytest.mark.covers("E-14")
 def test_a_rebuild_takes_the_highest_scope(desk: Desk):
     from smartcrawl.server.keys import Scope, make_api_key  # noqa: PLC0415

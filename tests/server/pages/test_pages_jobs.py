@@ -8,6 +8,7 @@ import pytest
 from smartcrawl.server.keys import Scope
 from smartcrawl.server.pages.job_form import JOB_FIELDS, job_of_form, typed_job, usual_job
 from smartcrawl.sources.jobs import EXAMPLE, JobDefinition
+from tests.registry.build import Desk
 from tests.server.api_client import application, ask
 from tests.server.pages.browsing import HOST, Visitor, form_of, made_key, parsed, words
 
@@ -196,6 +197,25 @@ def test_a_declared_source_names_its_file_and_gets_times_alone(visitor: Visitor)
     assert answer.status_code == 303
     assert read(visitor, DOCS)["schedule"] == {"type": "recurring", "cron": "0 3 * * 1"}
     assert read(visitor, DOCS)["declared_in"] == "sources.toml"
+
+
+def test_all_pages_of_a_source_are_fetched_anew_after_a_question(tmp_path: Path, visitor: Visitor):
+    path = f"/jobs/{DOCS}/force"
+    assert visitor.page(f"/jobs/{DOCS}").xpath(f"//a[@href='{path}']")
+    refused = visitor.submit(path, path)
+    assert refused.status_code == 404
+    assert "no source of this name was crawled" in words(parsed(refused))
+    desk = Desk(tmp_path / "registry.db")
+    desk.open(now=NOW)
+    number = desk.index("https://docs.example/a", "a lantern")
+    desk.seal(now=NOW)
+
+    done = visitor.submit(path, path)
+
+    assert done.headers["Location"] == f"/jobs/{DOCS}?done=forced"
+    assert "a run of them follows" in words(visitor.page(done.headers["Location"]))
+    assert desk.rows("SELECT no FROM item WHERE requested") == [(number,)]
+    desk.close()
 
 
 def keyed(folder: Path, scope: Scope, clock: Any = None) -> Visitor:
