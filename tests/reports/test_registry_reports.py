@@ -44,7 +44,7 @@ def test_runs_have_these_keys_in_this_order_and_a_count_for_each_word(desk: Desk
         " notModified bytesDownloaded bytesSaved removed withheld notes due reextracted"
         " embedded owed"
         " new modified unchanged clone redirected skipped"
-        " failed lost gone excluded orphaned deleted moved restored dataRequests renderings"
+        " failed lost gone excluded orphaned deleted moved restored dataRequests renderings held"
     )
 
     (row,) = run_table_report(desk.connection)
