@@ -20,6 +20,8 @@ from smartcrawl.rules.changes import (
     text_words,
 )
 
+ADDED, REMOVED = "552b41cae3fbaad0", "58483cd46c04b37e"  #: digests of "a"
+
 
 def text(*lines: str, heading: str = "") -> list[TextLine]:
     return [TextLine(heading, line) for line in lines]
@@ -122,8 +124,52 @@ def test_long_lines_and_headings_are_cut():
 
 
 def test_digests_are_those_of_a_line_and_its_side():
-    assert line_change_digest("a", is_added=True) != line_change_digest("a", is_added=False)
+    """They are stored: the same line has the same digest in each version."""
+    assert line_change_digest("a", is_added=True).hex() == ADDED
+    assert line_change_digest("a", is_added=False).hex() == REMOVED
     assert len(line_change_digest("\ud800", is_added=True)) == 8
+
+
+def test_what_is_kept_of_a_page_is_bounded():
+    assert (EDGE, LONGEST, MOST_HEADINGS) == (8, 120, 12)
+
+
+def test_a_change_has_nothing_by_default():
+    assert TextChange() == (0, 0, 0, (), 0, (), 0)
+
+
+def test_lines_are_kept_up_to_both_edges():
+    new = [str(at) for at in range(2 * EDGE)]
+    whole, cut = compare_texts([], text(*new)), compare_texts([], text(*new, "last"))
+
+    assert [line.text for line in whole.lines] == new
+    assert (whole.more_lines, cut.more_lines) == (0, 1)
+    assert [line.text for line in cut.lines] == [*new[:EDGE], *new[-EDGE + 1 :], "last"]
+
+
+def test_headings_are_kept_by_their_changed_words_not_by_their_lines():
+    """Words that only moved to other lines do not count."""
+    old = text("b c", "d a", heading="shuffled")
+    shuffled = text("a b", "c d", heading="shuffled")
+    other = [text(f"n{at}", heading=f"h{at}")[0] for at in range(MOST_HEADINGS)]
+
+    change = compare_texts(old, [*shuffled, *other])
+
+    assert [heading.heading for heading in change.headings] == [one.heading for one in other]
+    assert change.more_headings == 1
+
+
+def test_shared_lines_go_from_the_sides_of_their_headings():
+    old = [*text("a b c", "keep me", heading="One"), *text("x", heading="Two")]
+    new = [*text("d e", "kept it", heading="One"), *text("y z", heading="Two")]
+    change = compare_texts(old, new)
+    shared = {line.digest for line in change.lines if line.text in ("a b c", "d e")}
+
+    own = own_text_change(change, shared)
+
+    assert change.headings == (ChangedHeading("One", 4, 5, 4), ChangedHeading("Two", 2, 1, 2))
+    assert own.headings == (ChangedHeading("One", 2, 2, 2), ChangedHeading("Two", 2, 1, 2))
+    assert (own.added, own.removed) == (4, 3)
 
 
 @pytest.mark.parametrize(
