@@ -15,15 +15,18 @@ def due_days_title(due: Mapping[str, Any]) -> str:
 
     >>> days = [{"date": "2024-01-20", "count": 0}, {"date": "2024-01-21", "count": 3}]
     >>> due_days_title({"due": 2, "days": days, "later": 0})
-    '2 visits are due by now, and most of the others on 2024-01-21: 3'
+    '2 visits are due now; of those to come, most on 2024-01-21: 3'
+    >>> due_days_title({"due": 0, "days": days, "later": 1})
+    'No visit is due now; of those to come, most on 2024-01-21: 3'
     >>> due_days_title({"due": 1, "days": [], "later": 0})
-    '1 visit is due by now, and no further one in these days'
+    '1 visit is due now; none on the days that follow'
     """
-    first = f"{report_noun(due['due'], 'visit')} {'is' if due['due'] == 1 else 'are'} due by now"
+    now = f"{report_noun(due['due'], 'visit')} {'is' if due['due'] == 1 else 'are'}"
+    first = f"{now if due['due'] else 'No visit is'} due now"
     most = max(due["days"], key=lambda day: day["count"], default={"count": 0})
     if not most["count"]:
-        return f"{first}, and no further one in these days"
-    return f"{first}, and most of the others on {most['date']}: {most['count']:,}"
+        return f"{first}; none on the days that follow"
+    return f"{first}; of those to come, most on {most['date']}: {most['count']:,}"
 
 
 def due_days_chart(due: Mapping[str, Any]) -> Drawing:

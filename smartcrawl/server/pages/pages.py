@@ -109,7 +109,7 @@ class Pages:
         self.environment.filters |= page_markup_filters(self.context.clock)
         self.environment.globals |= {
             "static": page_static_path,
-            "version": __version__,
+            "release": __version__,
             "themes": THEMES,
             "once": lambda: str(uuid.uuid4()),
             "query": page_query,
