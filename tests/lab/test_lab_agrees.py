@@ -68,7 +68,7 @@ def same(name: str, value: Any) -> Any:
         return json.loads(value)[-1][1:]
     if isinstance(value, str) and value[:2] == '{"':  # facts of a removal
         return {key: same(key, inner) for key, inner in json.loads(value).items()}
-    return value.partition(" (")[0] if name in MESSAGES and value else value
+    return value.partition(" (")[0] if name in MESSAGES and isinstance(value, str) else value
 
 
 _COLUMNS = {
