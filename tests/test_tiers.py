@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests import tiers
 from tests.mutants import Mutant, mutants_of_syntax
 from tests.mutate_rules import is_called_for
 from tests.tiers import (
@@ -270,3 +271,14 @@ def test_few_examples_are_tried_without_all(pytester: pytest.Pytester):
     for words, usual, many in (([], 20, 100), (["--all"], 100, 500)):
         run = pytester.runpytest_subprocess(*words, "-s", *quick)
         run.stdout.fnmatch_lines([f"*tried {{'usual': {usual}, 'many': {many}, 'own': 50}}*"])
+
+
+@pytest.mark.parametrize(
+    ("whole", "chosen"), [(False, [0, 2, 3, 6]), (True, [0, 1, 2, 3, 4, 5, 6])]
+)
+def test_a_stage_has_a_share_of_its_values_and_those_that_are_always_there(
+    whole: bool, chosen: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tiers, "_whole", [whole])
+
+    assert tiers.some(range(7), 3, always=lambda value: value == 2) == chosen
