@@ -84,7 +84,7 @@ STAGES = ("test_files_kill", "test_hostile", "test_kill", "test_workers_losses")
 #: Modules that read the trees of all modules (tests/modules.py).
 READERS = (
     "test_deploy", "test_figures", "test_imports", "test_install", "test_kinds", "test_language",
-    "test_options", "test_patterns", "test_sharepoint_hardcoded_config",
+    "test_options", "test_patterns", "test_sharepoint_hardcoded_config", "test_unused",
 )  # fmt: skip
 
 

@@ -17,19 +17,24 @@ def name(path: Path) -> str:
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
+def tree(text: str) -> ast.Module:
     """Return the tree of a module, which nobody may change: all of them take a second to read."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return ast.parse(text)
 
 
-def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def parsed(path: Path) -> ast.Module:
+    """Return the tree of the module in a file."""
+    return tree(path.read_text(encoding="utf-8"))
+
+
+def strings(module: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of each string that is no docstring."""
     documented = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in ast.walk(module)
         if isinstance(node, _DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in ast.walk(module):
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
         if is_text and id(node) not in documented:
             yield node.lineno, node.value

@@ -11,6 +11,8 @@ from typing import Final
 
 import pytest
 
+from tests.modules import tree
+
 ROOT = Path(__file__).parent.parent
 
 #: Names that a library calls by a protocol without a base class.
@@ -97,7 +99,7 @@ class Module:
 
     @classmethod
     def parsed(cls, name: str, text: str, known: set[str]) -> "Module":
-        module = cls(name, ast.parse(text))
+        module = cls(name, tree(text))
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
