@@ -198,7 +198,9 @@ def _entry(change: dict[str, Any]) -> list[str]:
 
 def _content(change: dict[str, Any]) -> str:
     """Return a change as HTML; text of pages is escaped in it."""
-    parts = [how_much_changed(change), where_it_changed(change, len(change["headings"]))]
+    parts = []
+    if change["kind"] != ChangeKind.SHARED:  # its lines say all
+        parts = [how_much_changed(change), where_it_changed(change, len(change["headings"]))]
     html = "".join(f"<p>{escape(part)}</p>" for part in parts if part)
     if not change["lines"]:
         return html or f"<p>{escape(change['kind'])}</p>"

@@ -89,6 +89,7 @@ def test_a_feed_is_valid_and_keeps_text_text():
     names = {"a": "http://www.w3.org/2005/Atom"}
     contents = tree.xpath("//a:content/text()", namespaces=names)
     assert "<li><ins>a &lt;b&gt; &amp; \ufffd c</ins></li><li>4 more lines</li>" in contents[1]
+    assert contents[0].startswith("<ul><li><del>© 2025</del></li>")
     titles = tree.xpath("//a:entry/a:title/text()", namespaces=names)
     assert titles == ["shared: 4 pages at once", "modified: <script>alert(1)</script>", "moved: X"]
     assert tree.xpath("a:updated/text()", namespaces=names) == ["2026-11-30T10:00:00Z"]
