@@ -8,9 +8,10 @@ from threading import Thread
 
 import pytest
 
+from smartcrawl.index.embedded.state import index_state
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.connection import WRITING
+from smartcrawl.registry.connection import WRITING, transaction
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from tests.index.asking import search
 from tests.registry.build import NOW, Desk, index_is_sound
@@ -199,3 +200,24 @@ def test_postgres_text_of_the_first_of_two_visits_of_a_page_is_what_it_holds(des
     assert shown(desk, "lamp") == ["a [lamp]"]
     assert shown(desk, "torch") == []
     assert is_whole(desk)
+
+
+def test_postgres_numbers_of_the_index_are_kept_until_a_transaction_is_committed(desk: Desk):
+    other = copy(desk)
+    other.connection = Desk.connected(None)
+    desk.index(URL, "lantern and quay")
+
+    def is_kept() -> bool:  # unless the server itself commits something meanwhile
+        return index_state(desk.connection) is index_state(desk.connection)
+
+    assert any(is_kept() for _ in range(100))
+    index_state(desk.connection).keep("lantern", 1)
+    with transaction(other.connection):
+        other.connection.execute("UPDATE choice SET value = value")
+        assert index_state(other.connection) is not index_state(other.connection), "its own writes"
+    assert index_state(desk.connection).number("lantern") is None
+    for many in (1, 2):
+        assert len(search(desk.connection, "lantern")) == many
+        other.index(f"{URL}{many}", f"a lantern of brass {many}")
+    assert len(search(desk.connection, "lantern")) == 3
+    other.connection.close()

@@ -113,7 +113,7 @@ SELECT b.no, b.content, b.position, b.headings FROM (
   ) b JOIN content c ON c.no = b.content JOIN source o ON o.no = c.source
  ORDER BY b.rank DESC, b.hash, c.content_hash, o.name, b.position LIMIT :most
 """
-_RANK: Final = "{weight:.4f} * ts_rank(k.words, :{name}::tsquery, 1)"
+_RANK: Final = ":weight_{name} * ts_rank(k.words, :{name}::tsquery, 1)"
 _OF_PAGES: Final = "JOIN chunk p ON p.no = k.no JOIN content c ON c.no = k.content"
 #: The places of some words alone: they get a weight that no word has.
 _PLACES: Final = """
@@ -162,17 +162,16 @@ class TsVector:
         """
         names = [f"rank_{fts5_value_letters(n)}" for n in range(len(asked.words))]
         named = {name: self.value(keys) for name, keys in zip(names, asked.words, strict=True)}
-        ranks = [
-            _RANK.format(weight=weight, name=name)
-            for name, weight in zip(names, asked.weights, strict=True)
-        ]
+        weights = zip(names, asked.weights, strict=True)
+        weighed = {f"weight_{name}": round(weight, 4) for name, weight in weights}
+        ranks = [_RANK.format(name=name) for name in names]
         statement = _BEST.format(
             joined=_OF_PAGES if asked.conditions else "",
             conditions=f"AND {asked.conditions}" if asked.conditions else "",
             ranks=" + ".join(ranks),
         )
         any_ = " | ".join(named.values())
-        values = {**named, **asked.values, "any": any_, "most": asked.most}
+        values = {**named, **weighed, **asked.values, "any": any_, "most": asked.most}
         return [ChunkFacts(*row) for row in connection.execute(statement, values).fetchall()]
 
     def places(

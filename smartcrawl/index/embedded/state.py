@@ -11,6 +11,13 @@ UNTIL: Final = "words until"  #: choice: the last chunk that has new words; none
 _MOST: Final = 10_000  #: numbers that are kept of one state
 _STATE: Final = "SELECT NULL, language FROM chunk_language UNION ALL SELECT name, value FROM choice"
 _VERSION: Final = "PRAGMA data_version"
+#: What a statement of PostgreSQL sees; empty in a transaction that has written something itself.
+_SEEN: Final = f"""
+SELECT '', CASE WHEN pg_current_xact_id_if_assigned() IS NULL
+                THEN pg_postmaster_start_time()::text || ' ' || pg_current_snapshot()::text
+                ELSE '' END
+ UNION ALL {_STATE}
+"""
 
 
 @dataclass(slots=True)
@@ -19,7 +26,7 @@ class IndexState:
 
     languages: list[str]  #: of chunks; unknown is ""
     until: int | None  #: the last chunk that has words of this version; None: all have
-    version: tuple[int, int] | None = None
+    version: tuple[int, int] | str = ""  #: of the data; empty: it does not hold
     _numbers: dict[Any, int] = field(default_factory=dict)
 
     def number(self, key: Any) -> int | None:
@@ -34,26 +41,32 @@ class IndexState:
 
 
 def index_state(connection: Connection) -> IndexState:
-    """Return the state of a registry's index; in SQLite the kept one if it still holds.
+    """Return the state of a registry's index, the kept one if it still holds.
 
-    PostgreSQL has no number that changes with its data.
+    In PostgreSQL it holds as long as no transaction of the server has been committed, and is read
+    each time.
     """
-    if connection.dialect != "sqlite":
-        return _read(connection)
     kept: Any = connection
-    version = connection.execute(_VERSION).get, kept.total_changes()
     state: IndexState | None = kept.index_state
-    if state is None or state.version != version:
-        state = kept.index_state = _read(connection)
-        state.version = version
+    if connection.dialect == "sqlite":
+        version = connection.execute(_VERSION).get, kept.total_changes()
+        if state is None or state.version != version:
+            state = kept.index_state = _read(connection, _STATE)
+            state.version = version
+        return state
+    read = _read(connection, _SEEN)
+    if state is None or not read.version or state.version != read.version:
+        state = kept.index_state = read
     return state
 
 
-def _read(connection: Connection) -> IndexState:
-    languages, until = [], None
-    for name, value in connection.execute(_STATE).fetchall():
+def _read(connection: Connection, statement: str) -> IndexState:
+    languages, until, version = [], None, ""
+    for name, value in connection.execute(statement).fetchall():
         if name is None:
             languages.append(value)
+        elif not name:
+            version = value
         elif name == UNTIL:
             until = int(value)
-    return IndexState(sorted(languages) or [""], until)
+    return IndexState(sorted(languages) or [""], until, version)

@@ -306,6 +306,7 @@ class PostgresConnection:
     """
 
     dialect = "postgres"
+    index_state: Any = None  #: what searches keep of its index
 
     def __init__(
         self,
