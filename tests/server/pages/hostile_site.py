@@ -23,7 +23,7 @@ SCRIPT = f"javascript:hit=3//{WORD}"
 TURNED = f"{WORD}\u202etxt.exe"
 _LINKED = ("http", "https", "")
 #: What pages themselves have: fields that search while typing, and parts that are asked anew.
-_LIVE = re.compile("q|progress|live-.*|live")
+_LIVE = re.compile("cron|q|progress|live-.*|live")
 
 
 def fill(site: Site) -> None:

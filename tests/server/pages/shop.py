@@ -72,7 +72,9 @@ PAGES = [
 
 
 #: States of pages that no route shows by itself, and what is no page.
-STATES = ["/?q=alert", "/?q=zzzxq&source=docs", "/frontier?hosts=all", "/none", "/records/999"]
+STATES = ["/?q=alert", "/?q=zzzxq&source=docs", "/frontier?hosts=all", "/none",
+          "/records/999", "/try?urls=https://docs.example.com/new%0Ahttps://a.example/%0Ax",
+          "/jobs/new?name=a&cron=0+3+*+*+1"]  # fmt: skip
 
 
 def path_of(shop: Shop, page: str) -> str:

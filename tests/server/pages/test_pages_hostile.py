@@ -20,7 +20,15 @@ from tests.server.test_serve import serving
 from tests.site_server import Site
 
 pytestmark = pytest.mark.sqlite
-STARTS = ("/", f"/?q={WORD}", f"/?q={WORD}&source={WORD}", f"/crawl?url={WORD}%22%3E%3Cb%3E")
+STARTS = (
+    "/",
+    f"/?q={WORD}",
+    f"/?q={WORD}&source={WORD}",
+    f"/crawl?url={WORD}%22%3E%3Cb%3E",
+    f"/try?urls=https://{WORD}.example/%22%3E%3Cb%3E%0Ajavascript:{WORD}&source={WORD}%22%3E%3Cb%3E",
+    f"/try?urls={WORD}%22%3E%3Cb%3E",
+    f"/jobs/new?name={WORD}%22%3E%3Cb%3E&seed_urls=%3C/textarea%3E%3Cb%3E&cron=%3Cb%3E",
+)
 
 
 @pytest.fixture
