@@ -96,7 +96,9 @@ class Registry:
 
     def leave(self, membership: Membership, now: int, reason: str) -> bool:
         """Leave a shared run (Membership.leave); return whether this worker was the last."""
-        return self._control.retry(lambda: membership.leave(self.connection, now, [reason]))
+        return self._control.retry(
+            lambda: membership.leave(self.connection, now, [reason], self.tell)
+        )
 
     def end_last(self, source: str, closing: RemovalChoices, now: int) -> None:
         """Settle and sweep the last run of a source, if a process died after sealing it."""

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 import standardwebhooks
 
+from smartcrawl.commands.running import PlainSettings
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.notices import claim_notice_target_row
+from smartcrawl.run.notices import notice_tick
 from smartcrawl.sources.notice_senders import NoticeError, webhook_signature
 from tests.crawls.commands import Remote, Result
 from tests.crawls.stories import down
@@ -238,6 +241,7 @@ def test_the_guard_holds_for_webhooks(told: Told, receiver: Hook):
     assert receiver.taken == []
 
 
+@pytest.mark.long
 def test_a_target_that_hangs_costs_a_command_seconds(told: Told, receiver: Hook):
     told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
     receiver.hangs = True
@@ -263,6 +267,39 @@ def test_two_processes_never_send_to_a_target_at_once(told: Told, receiver: Hook
         assert len(receiver.taken) == 1
         with transaction(other):
             assert claim_notice_target_row(other, "ops", "other", told.lab.crawl.now)
+
+
+def test_a_server_looks_for_stale_sources_and_sends(told: Told, receiver: Hook):
+    """Its thread looks once a minute, and sends at each tick."""
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=[
+        "source.stale", "source.recovered",
+    ])  # fmt: skip
+    told.lab.run()
+    chosen = PlainSettings() | {
+        "DATA_DIR": str(told.lab.crawl.data_dir),
+        "SOURCES_FILE": str(told.lab.crawl.sources_file),
+        "ALLOW_NETWORKS": "127.0.0.0/8",
+        "REGISTRY_URL": told.lab.crawl.environment.get("REGISTRY_URL", ""),
+    }
+    options = Options.of(chosen)
+    now = told.lab.crawl.now
+    with closing(registry_database(options.registry).open()) as connection:
+        tick = notice_tick(options, lambda: False, connection)
+        tick(now)
+        assert receiver.taken == []
+        tick(now + 8 * DAY)
+        assert [one["type"] for one in bodies(receiver)] == ["source.stale"]
+        told.lab.crawl.declare(f'[sources.docs]\nseeds = ["{told.lab.site.url("/")}"]\n')
+        tick(now + 8 * DAY + 59)
+        assert len(receiver.taken) == 1  # it looks again in a second
+        tick(now + 8 * DAY + 60)
+        assert [one["type"] for one in bodies(receiver)][1:] == ["source.recovered"]
+        ended = notice_tick(options, lambda: True, connection)
+        told.lab.crawl.declare(
+            f'[sources.docs]\nseeds = ["{told.lab.site.url("/")}"]\nmax_age = 9\n'
+        )
+        ended(now + 8 * DAY)
+        assert len(receiver.taken) == 2  # the server ends: the next one sends
 
 
 def test_a_mail_says_what_happened_and_what_helps(told: Told, box: MailBox, site: LabSite):
@@ -304,6 +341,7 @@ def test_a_test_is_sent_to_each_target_at_once(told: Told, receiver: Hook, box: 
     assert "there is no target 'mial', did you mean mail?" in told.notify("mial", expect=1).err
 
 
+@pytest.mark.long
 def test_a_service_of_apprise_gets_title_and_text(
     told: Told, receiver: Hook, monkeypatch: pytest.MonkeyPatch
 ):

@@ -26,6 +26,7 @@ from smartcrawl.registry.runs.runs import (
     LastRun,
     OpenRun,
     RunRequest,
+    Tell,
     interrupt_run_row,
     joined_run_row,
     open_run_row_within,
@@ -214,16 +215,20 @@ class Membership(HeartbeatLease):
             connection.execute(_CLOSE, (self.source, self.token))
             return Turn.TAKEN_OVER if before else Turn.OURS
 
-    def leave(self, connection: Connection, now: int, reasons: list[str]) -> bool:
+    def leave(
+        self, connection: Connection, now: int, reasons: list[str], tell: Tell | None = None
+    ) -> bool:
         """Leave the run; the last worker closes it, interrupted or as its order says.
 
-        Return whether it was the last one.
+        Return whether it was the last one. ``tell``: writes the notices of a run that it closes.
         """
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
             last = not self.others(connection)
             if last:
                 interrupt_run_row(connection, self.run, now, reasons, is_alive=True)
+                if tell is not None:
+                    tell(connection, self.run, now)
             connection.execute(_LEAVE, (self.source, self.token, self.run))
             return last
 
