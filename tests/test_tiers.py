@@ -2,6 +2,7 @@
 
 import ast
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -282,3 +283,10 @@ def test_a_stage_has_a_share_of_its_values_and_those_that_are_always_there(
     monkeypatch.setattr(tiers, "_whole", [whole])
 
     assert tiers.some(range(7), 3, always=lambda value: value == 2) == chosen
+
+
+def test_no_two_modules_of_tests_have_one_name():
+    """pytest imports them by their names alone, and collects nothing where two are equal."""
+    found = Counter(path.name for path in (tiers.ROOT / "tests").rglob("test_*.py"))
+
+    assert [name for name, count in found.items() if count > 1] == []
