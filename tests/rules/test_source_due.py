@@ -18,6 +18,10 @@ def test_what_its_last_run_left_open_is_due_at_once(facts: SourceFacts, change: 
     assert source_due_at(replace(facts, **change), 100) == NOW
 
 
+def test_now_is_the_0_that_a_statement_says_for_a_page_without_a_visit():
+    assert NOW == 0
+
+
 def test_a_site_is_due_with_its_first_page_and_without_pages_never():
     assert source_due_at(SITE, 100) == 500
     assert source_due_at(replace(SITE, next_visit=None), 100) is None
