@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from smartcrawl.model.choice_arguments import CHOICE_ARGUMENTS, ChoiceArgument
+from smartcrawl.model.program import OURS
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.settings_table import SETTINGS
 from smartcrawl.rules.extent import EXTENTS
 from smartcrawl.sources.kinds import FILES, GITHUB, SITE, SPIDERS
@@ -195,6 +198,15 @@ def crawl_command_argument(word: str, declared: Collection[str] = ()) -> str:
     if _PATH.match(word) or _is_in_store(word) or (not _HOST.match(word) and os.path.isdir(word)):
         return "root"
     return "url" if _ADDRESS.search(word) else "source"
+
+
+def file_refusal(word: str) -> str | None:
+    """Return how to crawl a single file of this machine, where a word is the path of one."""
+    if not os.path.isfile(word):
+        return None
+    folder, name = os.path.split(word)
+    line = f"{OURS} crawl {shlex.quote(folder or '.')} --include {shlex.quote(name)}"
+    return f"{redacted_line(word)} is a file: crawl its folder, and of that this file alone: {line}"
 
 
 def _is_in_store(word: str) -> bool:

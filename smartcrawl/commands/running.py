@@ -16,6 +16,7 @@ from smartcrawl import settings as of_module
 from smartcrawl.commands.crawl_words import (
     CrawlWords,
     command_line_of_scrapy_crawl,
+    file_refusal,
     option_elsewhere,
 )
 from smartcrawl.commands.listed import COMMANDS
@@ -220,6 +221,8 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
     _apply(settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
     declared = _declared(settings)
     named = opts.source or (args[0] if args else "")
+    if args and args[0] not in declared and (refusal := file_refusal(args[0])) is not None:
+        parser.error(refusal)
     if named not in declared and _is_of_library(settings, named):
         declared[named] = SHAREPOINT.spider
     return command_line_of_scrapy_crawl(opts, args, declared, spider=spider)

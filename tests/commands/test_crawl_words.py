@@ -217,3 +217,19 @@ def test_an_unknown_option_names_what_does_it(capsys: pytest.CaptureFixture[str]
     told = " ".join(capsys.readouterr().err.split())
     assert f"there is no option {option.partition('=')[0]}" in told
     assert where in told
+
+
+@pytest.mark.parametrize("path", ["one note.md", "./one note.md", "docs/one note.md"])
+def test_a_single_file_is_refused_with_the_line_that_crawls_it(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / path).write_text("# Note")
+    with pytest.raises(SystemExit) as ended:
+        run_command("crawl", [path, "--data-dir", str(tmp_path / "state")])
+
+    folder = "docs" if path.startswith("docs") else "."
+    assert ended.value.code == 2
+    assert f"smartcrawl crawl {folder} --include 'one note.md'" in capsys.readouterr().err
+    assert not (tmp_path / "state").exists(), "no source is left of it"
