@@ -7,6 +7,7 @@ import pytest
 from smartcrawl.rules.notices import (
     CLAIM,
     EVENTS,
+    KEPT,
     MOST_PAGES,
     PATIENCE,
     Event,
@@ -51,6 +52,14 @@ def test_attempts_come_ever_later_for_a_day():
     assert 15 < len(times) < 25
     assert at >= PATIENCE == 24 * 3_600
     assert max(b - a for a, b in pairwise(times)) == 7_200
+
+
+def test_the_figures_of_the_manual():
+    """docs/notices.md names them."""
+    assert (CLAIM, KEPT, MOST_PAGES) == (60, 7 * 86_400, 100)
+    delays = [retry_delay(failures) for failures in (1, 2, 3, 8, 9, 10_000)]
+    assert delays == [30, 60, 120, 3_840, 7_200, 7_200]
+    assert (Wish().min_changes, Wish().events) == (1, frozenset(EVENTS))
 
 
 def test_a_notice_is_given_up_after_a_day_and_not_before():
