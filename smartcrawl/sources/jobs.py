@@ -363,7 +363,7 @@ class JobSchedule(_Part):
 
     type: Literal["one_time", "recurring"] = Field(
         default="one_time",
-        title="Times",
+        title="Runs",
         description="Whether it is crawled once, at once, or again and again at the times of cron",
     )
     cron: str | None = Field(

@@ -88,6 +88,9 @@ def test_a_job_is_made_changed_and_deleted_by_forms(visitor: Visitor):
     orders = form_of(visitor.page(path), f"/crawl/{job}")
     paused = visitor.post(f"/crawl/{job}", dict(orders.fields.items()) | {"action": "pause"})
     assert (paused.status_code, read(visitor, job)["status"]) == (303, "paused")
+    (row,) = visitor.page("/sources").xpath("//tr[th[contains(., 'news')]]")
+    assert words(row.xpath("td[@data-label='Next run']")[0]) == "paused"
+    assert "next run" not in words(visitor.page(path).get_element_by_id("main"))
     assert visitor.page(path).xpath(f"//a[@href='{path}/delete']")
     deleted = visitor.submit(f"{path}/delete", f"{path}/delete")
     assert deleted.headers["Location"] == "/sources?done=deleted"
