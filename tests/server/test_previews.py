@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.server.explained import previews
 from smartcrawl.server.explained.answers import Preview
 from smartcrawl.server.explained.fetching import HostTurns, NotFetchedError
@@ -296,6 +297,46 @@ def test_a_blocked_host_gets_no_request(folder: Path, app: ASGIApp, site: Site):
     found = tried(app, f"{site.url}/x", source="docs")
 
     assert found["sentence"] == f"Not requested: {host} is blocked: moving."
+    assert site.asked == []
+
+
+def test_a_login_is_not_made_beside_that_of_a_run(folder: Path, app: ASGIApp, site: Site):
+    admin = {"X-API-Key": made_key(folder, Scope.ADMIN)}
+    with registry_database(folder / "registry.db").take("closed", "now"):
+        found = tried(app, f"{site.url}/private/page", admin, source="closed")
+
+    assert "closed is being crawled with its login" in found["sentence"]
+    assert site.asked == []
+
+
+def test_without_a_source_robots_txt_is_asked_for_each_time(
+    folder: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    """A stored copy may be that of a source that the caller does not read."""
+    monkeypatch.setattr(ConnectionGuard, "refusal", lambda *_, **__: None)
+    desk = Desk(folder / "registry.db")
+    with transaction(desk.connection):
+        desk.connection.execute(
+            "INSERT INTO robots (origin, fetched_at, status, body) VALUES (?, ?, 200, ?)",
+            (site.url, NOW, b"User-agent: *\nDisallow: /"),
+        ).fetchall()
+    desk.close()
+    app = served(folder)
+
+    assert tried(app, f"{site.url}/missing.png")["isFetched"] is True
+    assert "disallowed by robots.txt" in tried(app, f"{site.url}/secret")["sentence"]
+    assert site.paths() == ["/robots.txt", "/missing.png", "/robots.txt"]
+
+
+def test_more_than_two_pages_at_once_have_to_wait(
+    folder: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(previews, "_AT_ONCE", 0)
+    body = {"url": f"{site.url}/x", "source": "docs"}
+    answer = ask(served(folder), "POST", "/api/v1/previews", json=body)
+
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"]
     assert site.asked == []
 
 
