@@ -16,6 +16,10 @@ from smartcrawl.sources.base import Source
 
 #: Fields of a source that runs found out, and that no table or command line gave.
 _FOUND: Final = frozenset({"start", "stale", "ways", "by_default"})
+#: Options that say where the state lies: no page answers otherwise for another place.
+_PLACES: Final = frozenset(
+    {"data_dir", "registry", "sources_file", "settings_file", "snapshot_store", "redis"}
+)
 
 
 def run_configuration(source: Source, options: Options) -> bytes:
@@ -24,8 +28,10 @@ def run_configuration(source: Source, options: Options) -> bytes:
     Runs that visit all pages and runs that visit the pages that are due have the same, and so have
     those with other delays: no page answers otherwise for them.
     """
-    told = [__version__, source, replace(options, due_only=False, host_delays={})]
-    return sha256(json.dumps(_plain(told), sort_keys=True).encode()).digest()
+    found = _plain(replace(options, due_only=False, host_delays={}))
+    settings = {name: value for name, value in found.items() if name not in _PLACES}
+    told = [__version__, _plain(source), settings]
+    return sha256(json.dumps(told, sort_keys=True).encode()).digest()
 
 
 def _plain(value: Any) -> Any:

@@ -38,13 +38,16 @@ ONE_BY_ONE = {"CONCURRENT_REQUESTS": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
 TIMES = {
     "at", "created_at", "crawl_delay_ms", "downloaded", "fetched_at", "finished_at",
     "first_crawled_at",
-    "first_indexed", "first_seen", "gone_since", "last_answered", "last_changed", "last_checked",
+    "first_indexed", "first_seen", "fresh_at", "gone_since", "last_answered", "last_changed",
+    "last_checked",
     "last_crawled_at", "last_indexed", "lost_since", "next_visit", "released", "response_ms",
     "robots_failed_at", "robots_fetched_at", "retry_after_at", "sampled_at", "since", "started_at",
     "tried_at", "verified_at", "whole_at",
 }  # fmt: skip
 #: Events that one statement wrote are in the order in which the database had their pages.
 UNORDERED = {("event", "no")}
+#: Digests of all settings, of which the two tellings have some of their own: whether there is one.
+DIGESTS = {("source", "configuration")}
 #: Of [moment, visits, bytes], the progress of a run, the moment is not compared.
 MARKS = "marks"
 #: The client of the real crawl words what a message of a failure has in brackets.
@@ -95,7 +98,7 @@ def tables(crawl: Crawl) -> dict[str, list[Any]]:
         for table in columns.keys() - NOT_COMPARED:
             told = [
                 {
-                    name: same(name, value)
+                    name: value is not None if (table, name) in DIGESTS else same(name, value)
                     for name, value in zip(columns[table], row, strict=True)
                     if (table, name) not in UNORDERED
                 }
