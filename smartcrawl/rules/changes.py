@@ -169,13 +169,13 @@ class _Found:
 
     def _edges(self, *, is_added: bool) -> list[tuple[bool, TextLine, int]]:
         lines = [line for line in self._lines if line[0] is is_added]
-        return lines if len(lines) <= 2 * EDGE else lines[:EDGE] + lines[-EDGE:]
+        return lines[:EDGE] + lines[EDGE:][-EDGE:]
 
 
 def line_change_digest(text: str, *, is_added: bool) -> bytes:
     """Return 8 bytes for a line that was added or removed, equal on every page."""
     data = ("+" if is_added else "-") + text
-    return hashlib.blake2b(data.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return hashlib.blake2b(data.encode(errors="surrogatepass"), digest_size=8).digest()
 
 
 def shared_line_digests(pages: Mapping[bytes, int], modified: int) -> frozenset[bytes]:
@@ -205,7 +205,8 @@ def own_text_change(change: TextChange, shared: Collection[bytes]) -> TextChange
                 figures[line.heading][2] -= 1
     places: dict[int, int] = {-1: -1}
     headings: list[ChangedHeading] = []
-    for place, (heading, left) in enumerate(zip(change.headings, figures, strict=True)):
+    for place, heading in enumerate(change.headings):
+        left = figures[place]
         if left[2]:
             places[place] = len(headings)
             headings.append(ChangedHeading(heading.heading, *left))

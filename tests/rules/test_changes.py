@@ -86,6 +86,20 @@ def test_a_word_counts_for_the_first_line_that_has_it():
     assert [line.words for line in change.lines] == [2, 1]
 
 
+def test_a_word_that_a_line_has_twice_counts_as_often_as_it_is_new():
+    change = compare_texts(text("lamp"), text("lamp lamp"))
+
+    assert (change.added, change.lines[-1].words, change.headings[0].added) == (1, 1, 1)
+
+
+def test_removed_words_count_for_a_heading_as_added_ones_do():
+    old = [text(f"o{at} p{at}", heading=f"h{at}")[0] for at in range(MOST_HEADINGS)]
+
+    change = compare_texts([*text("x", heading="small"), *old], text("new", heading="other"))
+
+    assert [heading.heading for heading in change.headings] == [one.heading for one in old]
+
+
 def test_headings_with_the_most_changed_words_are_kept_in_their_order():
     new = [
         line
@@ -215,11 +229,15 @@ def test_a_shared_line_below_a_heading_that_is_not_kept_counts_for_the_page():
     headings = [
         line for at in range(MOST_HEADINGS) for line in text(f"a{at} b{at}", heading=f"h{at}")
     ]
-    change = compare_texts([], [*text("small", heading="tail"), *headings])
+    change = compare_texts(
+        [], [*text("small", heading="tail"), *text("tiny", heading="e"), *headings]
+    )
     line = next(line for line in change.lines if line.text == "small")
     assert line.heading == -1
 
     own = own_text_change(change, {line.digest})
+
+    assert [(line.text, line.heading) for line in own.lines[:2]] == [("tiny", -1), ("a0 b0", 0)]
 
     assert own.added == change.added - 1
     assert own.headings == change.headings
