@@ -151,6 +151,10 @@ def test_pages_that_are_not_due_are_no_trouble(shop: Site, crawl: Crawl, status:
     assert "last complete run" not in looks
 
     crawl.rows("UPDATE run SET finished_at = finished_at - 15 * 86400, started_at = 0 WHERE no = 1")
+    looks = status.lines().get("look at", "")
+    assert "last complete run" not in looks, "the due crawl left nothing overdue"
+
+    crawl.rows("UPDATE source SET fresh_at = fresh_at - 15 * 86400")
     assert "the last complete run was 1, 15 days ago" in status.lines()["look at"]
 
 
