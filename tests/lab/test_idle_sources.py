@@ -49,7 +49,7 @@ def test_a_site_is_due_when_one_of_its_pages_is(lab: Lab, shop: SpiderRun):
     [one] = idle(lab.crawl, shop)
     assert one.due_at is not None
     assert 0.85 * DAY - 3 * 3_600 < one.due_at - lab.crawl.now < DAY
-    assert fresh_at(lab) == lab.crawl.now, "nothing of it was overdue"
+    assert 0 <= lab.crawl.now - fresh_at(lab) <= 60, "nothing of it was overdue"
     began = fresh_at(lab)
 
     lab.after(days=1)
