@@ -1,6 +1,7 @@
 """What changed on pages: how much, below which headings, and what changed on many at once."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from smartcrawl.registry.commit.changes import unpack_stored_change
 from tests.crawls.commands import path_of
 from tests.lab.lab import Lab, Page, page
+from tests.lab.lab_crawl import LabCrawl
 
 CHANGES = """
 SELECT r.url, c.words, c.added, c.removed, c.line_count, c.lines, c.detail, c.is_shared, c.body
@@ -195,3 +197,33 @@ def test_a_table_ends_at_its_limit_and_says_so(lab: Lab):
     assert some.out.count(" new ") == 2
     assert "More pages changed; list all of them:" in some.out + some.err
     assert "More" not in lab.crawl.run("changes", "--limit", "3").out
+
+
+def test_a_renamed_file_has_moved_and_is_not_new(crawl: LabCrawl, tmp_path: Path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name in ("a", "b", "c", "d"):
+        (folder / f"{name}.md").write_text(f"# {name}\n\nabout {name} alone")
+    crawl(spider="files", root=folder)
+    (folder / "a.md").rename(folder / "new.md")
+    crawl(spider="files", root=folder)
+
+    out = crawl.run("changes", "--format", "jsonl").out
+    (moved,) = [json.loads(line) for line in out.splitlines()]
+
+    assert (moved["kind"], moved["url"].rsplit("/", 1)[1]) == ("moved", "new.md")
+    assert moved["formerUrl"].rsplit("/", 1)[1] == "a.md"
+
+
+def test_a_page_that_redirects_to_another_one_has_moved(lab: Lab):
+    lab.pages["/"] = page("Home", "/old")
+    lab.pages["/old"] = page("Old", text="its only text")
+    lab.run()
+    lab.pages["/old"] = Page("", status=301, headers={"Location": "/fresh"})
+    lab.pages["/fresh"] = page("Fresh", text="its only text, and more of it")
+    lab.after(days=1)
+    lab.run()
+
+    moved = [c for c in told(lab) if c["kind"] == "moved"]
+
+    assert [(path_of(c["url"]), path_of(c["formerUrl"])) for c in moved] == [("/fresh", "/old")]
