@@ -25,6 +25,7 @@ from smartcrawl.index.audit import (
     is_index_ahead,
     next_index_epoch,
 )
+from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.index.embedded.reanalysis import analyze_stored_texts
 from smartcrawl.index.remote import (
@@ -448,6 +449,17 @@ _EMBEDDED: Final = (
 )
 
 
+_NEWER: Final = "is newer than this registry, which was restored from a backup"
+
+
+def _takeover(sink: ElasticsearchSink, facts: Known) -> tuple[bool, bool]:
+    """Return whether an index is of another registry, and whether its own one was restored."""
+    if facts.identity != sink.identity():
+        return True, False
+    sealed = max(facts.sealed, facts.sealing or 0)
+    return False, sink.mismatch(facts) is not None and sink.highest() > sealed
+
+
 class Command(ChangingCommand):
     """Compare the registry with index and libraries, and repair differences."""
 
@@ -642,8 +654,10 @@ class Command(ChangingCommand):
                 writes = report_noun(sum(counts[kind] for kind in kinds), "document")
                 goes = report_noun(counts[Kind.SURPLUS], "document")
                 print_complaint("audit", f"--repair would write {writes} and remove {goes}")
-            if self.dry and facts.identity != sink.identity():
-                self._withheld(found.counts[Kind.SURPLUS], found.documents, opts.max)
+            foreign, restored = _takeover(sink, facts) if self.dry else (False, False)
+            if foreign or restored:
+                gone = found.counts[Kind.SURPLUS]
+                self._withheld(gone, found.documents, opts.max, restored=restored)
 
     def _repair(
         self,
@@ -654,11 +668,7 @@ class Command(ChangingCommand):
         opts: Namespace,
     ) -> None:
         facts = index_facts_of_registry(connection)
-        wrong = sink.mismatch(facts)
-        foreign = facts.identity != sink.identity()
-        sealed = max(facts.sealed, facts.sealing or 0)
-        if wrong is not None and not foreign and sink.highest() > sealed:
-            raise SinkError(wrong)  # the registry was restored from a backup
+        foreign, restored = _takeover(sink, facts)
         with (
             self.meter(audit.audited_index_page_count(connection, sources)) as meter,
             IndexComparison(connection, sink, meter.report, self.options.trackers).compare(
@@ -671,12 +681,16 @@ class Command(ChangingCommand):
                     f"{strange}; to repair it, compare the whole index: leave --source out"
                 )
             gone = found.counts[Kind.SURPLUS]
-            if foreign and self._withheld(gone, found.documents, opts.max):
+            if (foreign or restored) and self._withheld(
+                gone, found.documents, opts.max, restored=restored
+            ):
                 if opts.format != "json":
                     self._domains.print_text()
                 return
-            ahead = sink.openings() > facts.openings or is_index_ahead(
-                found, facts, last_sequence_number(connection, "number")
+            ahead = (
+                restored
+                or sink.openings() > facts.openings
+                or is_index_ahead(found, facts, last_sequence_number(connection, "number"))
             )
             epoch = (
                 next_index_epoch(found, facts, sink.highest()) if foreign or ahead else facts.epoch
@@ -697,7 +711,7 @@ class Command(ChangingCommand):
                     )
                     self._report(found, left, strange, opts, still=still)
 
-    def _withheld(self, gone: int, documents: int, most: int | None) -> bool:
+    def _withheld(self, gone: int, documents: int, most: int | None, *, restored: bool) -> bool:
         """Whether an index that is taken over would lose too many pages; report it if so."""
         options = self.options
         ratio, least = options.sweep_max_ratio, options.sweep_min_count
@@ -707,8 +721,9 @@ class Command(ChangingCommand):
         else:
             too_many = gone > most
         if too_many:
+            what = _NEWER if restored else "is not the one that this registry wrote"
             self.withhold(
-                f"the index is not the one that this registry wrote, and {gone} of the"
+                f"the index {what}, and {gone} of the"
                 f" {report_noun(documents, 'page')} in it {'is' if gone == 1 else 'are'} unknown"
                 " here; to take it over, give their number",
                 "audit",

@@ -8,6 +8,7 @@ from typing import Final
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
 from smartcrawl.registry.chunks import INDEXED_EMBEDDER
 from smartcrawl.registry.connection import Connection, transaction
 from smartcrawl.registry.database import choices
@@ -33,8 +34,9 @@ _SWITCHED: Final = (
     " set it as it was, or begin a registry of its own (DATA_DIR, REGISTRY_URL)"
 )
 _BESIDE: Final = (
-    "the pages of this registry are in its embedded index, which an Elasticsearch does not take"
-    " over by itself: begin a registry of its own (DATA_DIR, REGISTRY_URL), and crawl once"
+    "the pages of this registry are in its embedded index, and not in the Elasticsearch of"
+    " ELASTICSEARCH_URL yet; to write them there, without a download:"
+    f" {program_name()} reindex --from-registry"
 )
 
 

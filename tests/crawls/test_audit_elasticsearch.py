@@ -270,16 +270,55 @@ def test_elasticsearch_audit_mends_an_index_of_a_backup(shop, indexed, index):
     indexed(shop.url("/"))
 
 
-def test_elasticsearch_audit_does_not_mend_an_index_by_a_registry_of_a_backup(shop, indexed, index):
+@pytest.mark.sqlite
+def test_elasticsearch_audit_mends_an_index_by_a_registry_of_a_backup(shop, indexed, index):
+    """As it says itself: ``audit`` named a repair that was refused."""
+    backup = indexed.registry.read_bytes()
+    shop.pages["/"] = html("Home", "/a", "/b", "/c", "/d", text="welcome home")
+    shop.pages["/b"] = html("B", text="other words of b")
+    shop.pages["/d"] = html("D", text="the words of d")
+    indexed(shop.url("/"))
+    for path in indexed.registry.parent.glob("registry.db-*"):
+        path.unlink()
+    indexed.registry.write_bytes(backup)
+    refused = indexed(shop.url("/"), expect=1).err
+    assert "scrapy audit --repair" in refused
+    assert "scrapy registry --new-epoch" in refused
+
+    seen = indexed.run("audit", expect=3)
+    assert "is newer than this registry" in seen.out
+    assert seen.err.rstrip().endswith("audit --repair")
+    written = audit(indexed, "--repair", expect=0)
+
+    assert found(written) == {"surplus": 1, "changed": 2}
+    assert len(index.living()) == 4
+    assert indexed.hits('"other words"') == []
+    assert audit(indexed, expect=0)["mismatch"] is None
+    indexed(shop.url("/"))
+    assert indexed.hits('"other words"') == ["/b"]
+    assert indexed.hits('"words of d"') == ["/d"]
+    assert audit(indexed, expect=0)["agree"] is True
+
+
+def test_elasticsearch_audit_by_a_registry_of_a_backup_removes_no_more_than_the_guard_lets(
+    shop, indexed, index
+):
     for name in ("sealed", "sealing"):
         choose(indexed, name, lambda value: value - 1)
-    index.delete(next(iter(keys_of(indexed).values())))
+    indexed.rows("UPDATE record SET entry = 0, content = NULL WHERE url NOT LIKE '%/a'")
+    indexed.environment["SWEEP_MIN_COUNT"] = "1"
+    before = index.documents()
 
-    result = indexed.run("audit", "--repair", expect=1)
+    for options in (["--dry-run"], []):
+        result = indexed.run("audit", "--repair", *options, expect=3)
+        assert "is newer than this registry, which was restored from a backup" in result.err
+        assert "3 of the 4 pages in it are unknown here" in result.err
+        assert "scrapy audit --repair --max 3" in result.err
+        assert index.documents() == before
+    audit(indexed, "--repair", "--max", "3", expect=0)
 
-    assert "scrapy registry --new-epoch" in result.err
-    assert len(index.living()) == 3
-    assert "is newer than this registry" in audit(indexed, expect=3)["mismatch"]
+    assert len(index.living()) == 1
+    assert audit(indexed, expect=0)["agree"] is True
 
 
 def test_elasticsearch_audit_finds_numbers_that_were_not_given_out(shop, indexed, index):
@@ -412,7 +451,19 @@ def test_elasticsearch_audit_of_a_registry_that_wrote_to_none_is_refused(
         "ELASTICSEARCH_URL": elasticsearch.url,
         "ELASTICSEARCH_INDEX_PREFIX": elasticsearch_prefix,
     }
-    assert "begin a registry of its own" in crawl.run("audit", "--repair", expect=1).err
+    for words in (["audit", "--repair"], ["search", "words"]):
+        refused = crawl.run(*words, expect=1)
+        assert refused.out == "", "not as if nothing were found"
+        assert "to write them there, without a download: " in refused.err
+        assert refused.err.endswith("scrapy reindex --from-registry\n")
+    assert "to write them there" in crawl(site.url("/"), expect=1).err
+
+    crawl.run("reindex", "--from-registry")
+
+    assert crawl.hits("words") == ["/"]
+    assert audit(crawl, "--repair", expect=0)["agree"] is True
+    crawl(site.url("/"))
+    assert crawl.hits("words") == ["/"]
 
 
 def test_audit_of_elasticsearch_says_how_far_it_is_when_it_takes_long(capsys):

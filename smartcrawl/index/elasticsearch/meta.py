@@ -25,12 +25,15 @@ FOREIGN: Final = (
     "was written by another registry: name another ELASTICSEARCH_INDEX_PREFIX; if this one is to"
     f" take it over, {REBUILD}"
 )
-BEHIND: Final = (
-    "has writes that this registry does not know: the registry was restored from a backup that is"
-    " older than a run, or another copy of it writes there;"
-    f" {program_name()} audit --repair makes the index equal to the registry page by page,"
+_NEW_EPOCH: Final = (
+    f"{program_name()} audit --repair makes the index equal to the registry page by page,"
     f" {program_name()} registry --new-epoch lets the next runs overwrite it"
 )
+BEHIND: Final = (
+    "has writes that this registry does not know: the registry was restored from a backup that is"
+    f" older than a run, or another copy of it writes there; {_NEW_EPOCH}"
+)
+NEWER: Final = f"is newer than this registry, which was restored from a backup; {_NEW_EPOCH}"
 _ID: Final = "sink"
 _MAPPINGS: Final[Mapping[str, Any]] = {"dynamic": "false", "_meta": {"product": "smartcrawl"}}
 _SETTINGS: Final[Mapping[str, Any]] = {"number_of_shards": 1, "auto_expand_replicas": "0-1"}
@@ -97,10 +100,7 @@ def index_meta_mismatch(memory: IndexMetadata, known: Known) -> str | None:
                 f" writes what it lacks, {REBUILD}"
             )
         if memory.sealed > known.sealed and epoch_of_index_version(memory.sealed) >= known.epoch:
-            return (
-                "is newer than this registry, which was restored from a backup;"
-                f" {program_name()} registry --new-epoch lets it overwrite the index, page by page"
-            )
+            return NEWER
     if known.identity is not None and memory.openings > known.openings:
         return BEHIND
     return None
