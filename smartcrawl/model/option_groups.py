@@ -58,6 +58,7 @@ class ServerOptions:
     pages_limit: int  #: requests a minute for pages, of a session
     origins: tuple[str, ...]  #: whose pages may search from a browser
     require_idempotency_key: bool  #: whether a request without one is refused (M-40)
+    takes_indexnow: bool  #: whether /indexnow is served, without a key (R1-53)
     max_running_jobs: int  #: crawls of jobs at once; others wait in order
     scrapyd_url: str = field(repr=False)  #: it may have a password; "": processes of this machine
     scrapyd_project: str
@@ -81,6 +82,7 @@ class ServerOptions:
             pages_limit=value_of("API_PAGES_PER_MINUTE"),
             origins=value_of("API_ORIGINS"),
             require_idempotency_key=value_of("API_REQUIRE_IDEMPOTENCY_KEY"),
+            takes_indexnow=value_of("API_INDEXNOW"),
             max_running_jobs=value_of("MAX_RUNNING_JOBS"),
             scrapyd_url=_scrapyd_url(settings),
             scrapyd_project=value_of("SCRAPYD_PROJECT"),

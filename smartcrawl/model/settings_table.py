@@ -307,6 +307,8 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
             "web sites whose pages may search here from a browser"),
         Switch("API_REQUIRE_IDEMPOTENCY_KEY", False, "switch",
             "refuse to create or replace a job without an Idempotency-Key"),
+        Switch("API_INDEXNOW", False, "switch",
+            "take notices of IndexNow at /indexnow, without an API key"),
         Whole("MAX_RUNNING_JOBS", 2, "crawls", "crawls of jobs at once; others wait in order",
             least=1),
         Setting("SCRAPYD_URL", "", "URL",

@@ -46,6 +46,19 @@ SELECT DISTINCT h.name FROM record r JOIN host h ON h.no = r.host JOIN source o 
  WHERE o.name = ?
 """
 
+_HAS_PAGES = """
+SELECT EXISTS (
+    SELECT 1 FROM host h JOIN state s ON s.host = h.no JOIN record r ON r.no = s.no
+     WHERE h.name = :host AND s.standing > 0
+       AND (:every OR r.source IN (SELECT no FROM source WHERE name IN carray(:sources))))
+"""
+
+
+def is_host_of_stored_pages(connection: Connection, host: str, readable: Readable) -> bool:
+    """Whether a source has a stored page of a host (its key); ``readable``: one of these."""
+    values = {"host": host, "every": readable is None, "sources": Many(readable or ())}
+    return bool(connection.execute(_HAS_PAGES, values).get)
+
 
 def stored_source_hosts(connection: Connection, source: str) -> list[str]:
     """Return the hosts of the addresses of a source, by its name."""

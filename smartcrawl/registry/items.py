@@ -69,9 +69,9 @@ _NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers)"
 #: A notice only brings a visit forward.
 _DUE_NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers) AND next_visit > :now"
 _NOTICE = """
-SELECT r.no, o.name, r.url FROM record r JOIN source o ON o.no = r.source
- WHERE r.id = :key AND r.source IN (SELECT no FROM source)
-   AND (:source IS NULL OR o.name = :source) ORDER BY o.name
+SELECT r.no, r.id, o.name, r.url FROM record r JOIN source o ON o.no = r.source
+ WHERE r.id IN carray(:keys) AND r.source IN (SELECT no FROM source)
+   AND (:every OR o.name IN carray(:sources)) ORDER BY o.name, r.no
 """
 _LAST_RUN = """
 SELECT o.no, max(r.no) FROM run r JOIN source o ON o.no = r.source WHERE o.name = ? GROUP BY o.no
@@ -189,9 +189,30 @@ def make_record_rows_due(
     connection: Connection, key: bytes, now: int, *, source: str | None = None
 ) -> list[tuple[str, str]]:
     """Make the records of an id (32 bytes) due now; return (source, address) of each."""
-    rows: list[Any] = connection.execute(_NOTICE, {"key": key, "source": source}).fetchall()
+    found = make_noticed_rows_due(connection, [key], now, None if source is None else (source,))
+    return [(row.source, row.url) for row in found]
+
+
+class NoticedRow(NamedTuple):
+    """A record that a notice is about."""
+
+    key: bytes  #: SHA-256 of the normalized source
+    source: str  #: its name
+    url: str
+
+
+def make_noticed_rows_due(
+    connection: Connection, keys: Sequence[bytes], now: int, readable: Readable = None
+) -> list[NoticedRow]:
+    """Make the records of ids (32 bytes each) due now, by two statements; return them by source.
+
+    ``readable``: only those of these sources; None: of all. A visit is only brought forward. The
+    caller opens the transaction.
+    """
+    values = {"keys": Many(keys), "every": readable is None, "sources": Many(readable or ())}
+    rows: list[Any] = connection.execute(_NOTICE, values).fetchall()
     connection.execute(_DUE_NOW, {"numbers": numbers_for_sql(row[0] for row in rows), "now": now})
-    return [(name, url) for _, name, url in rows]
+    return [NoticedRow(bytes(key), name, url) for _, key, name, url in rows]
 
 
 def register_address_row(

@@ -307,6 +307,23 @@ class QueuedItems(Answer):
     queued: int = Field(examples=[2_044])
 
 
+class IgnoredAddress(Answer):
+    """An address of a notice that does not count."""
+
+    url: str = Field(description="As it was sent", examples=["https://www.example.com/"])
+    reason: Literal["invalid", "other_host", "outside_folder", "unknown"] = Field(
+        description="unknown: no source has it; a crawl may find it", examples=["other_host"]
+    )
+
+
+class NoticeAnswer(Answer):
+    """The effect of a notice of IndexNow."""
+
+    verified: bool = Field(description="False: the key is still being checked", examples=[True])
+    due: int = Field(description="Addresses that are due now", examples=[1])
+    ignored: list[IgnoredAddress]
+
+
 EXAMPLE_KEY: Final = "0b5d9a6c1e2f"
 
 

@@ -30,6 +30,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.server import documents, key_routes, metrics, search
 from smartcrawl.server import frontier as frontier_routes
+from smartcrawl.server import indexnow as indexnow_routes
 from smartcrawl.server import items as item_routes
 from smartcrawl.server import library as library_cleanup
 from smartcrawl.server import library as library_routes
@@ -202,7 +203,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
 
 #: Every version with its modules of routes; a function there adds them.
 VERSIONS: Final[Sequence[Version]] = (
-    Version("", (add_routes, metrics.add_routes)),
+    Version("", (add_routes, metrics.add_routes, indexnow_routes.add_routes)),
     Version("/api", (search.add_status_routes, search.add_routes, item_routes.add_routes)),
     Version(
         "/api/v1",

@@ -25,6 +25,9 @@ from smartcrawl.rules.connections import (
 from smartcrawl.server.errors import ApiError, api_invalid_input, send_error_response
 
 LIMIT: Final = 1_048_576  #: bytes
+_LIMIT_OF_NOTICES: Final = 4 * LIMIT  #: 10,000 addresses of 400 bytes
+#: Paths of notices from outside.
+_NOTICES: Final = ("/indexnow", "/api/v1/hooks/")
 _DISCARDED: Final = 16 * LIMIT  #: bytes of a body that is too large that are read, at most
 _SECONDS: Final = 2.0  #: for them
 _LITTLE: Final = 16_384  #: bytes that the event loop may check
@@ -49,8 +52,9 @@ class Bodies:
         headers = Headers(scope=scope)
         try:
             check_request_address(scope)
-            _check_length(headers)
-            body = await _read(receive)
+            limit = _LIMIT_OF_NOTICES if scope["path"].startswith(_NOTICES) else LIMIT
+            _check_length(headers, limit)
+            body = await _read(receive, limit)
             if body:
                 _check_headers(headers)
                 if len(body) <= _LITTLE:
@@ -76,15 +80,15 @@ def check_request_address(scope: Scope) -> None:
         raise api_invalid_input(None, "path and query must not contain NUL (%00)")
 
 
-def _check_length(headers: Headers) -> None:
+def _check_length(headers: Headers, limit: int) -> None:
     length = headers.get("content-length", "0")
-    if length.isdecimal() and int(length[:20]) > LIMIT:
-        raise _too_large()
+    if length.isdecimal() and int(length[:20]) > limit:
+        raise _too_large(limit)
 
 
-def _too_large() -> ApiError:
+def _too_large(limit: int) -> ApiError:
     headers = {"Connection": "close"}  # not all of the rest is read
-    reason = f"a body has at most {LIMIT} bytes"
+    reason = f"a body has at most {limit} bytes"
     return ApiError("PAYLOAD_TOO_LARGE", reason=reason, headers=headers)
 
 
@@ -99,7 +103,7 @@ async def _discard_rest(receive: Receive) -> None:
                 return
 
 
-async def _read(receive: Receive) -> bytes | None:
+async def _read(receive: Receive, limit: int) -> bytes | None:
     """Return the body; None if the client went away."""
     parts, size = [], 0
     while True:
@@ -108,8 +112,8 @@ async def _read(receive: Receive) -> bytes | None:
             return None
         part = message.get("body", b"")
         size += len(part)
-        if size > LIMIT:
-            raise _too_large()
+        if size > limit:
+            raise _too_large(limit)
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)

@@ -42,6 +42,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "CONFLICT": (409, "The request conflicts with the present state"),
     "PAYLOAD_TOO_LARGE": (413, "The request is too large"),
     "IDEMPOTENCY_KEY_REUSED": (422, "This Idempotency-Key was used with another request"),
+    "UNPROCESSABLE": (422, "The notice is about nothing that is crawled here"),
     "RATE_LIMITED": (429, "Too many requests in this minute"),
     "INTERNAL_ERROR": (500, "An unexpected error occurred"),
     "SERVICE_UNAVAILABLE": (503, "A backing store is not available"),

@@ -41,6 +41,8 @@ _NO_ORDER: Final = f"a GET that starts work takes the header {ORDER_HEADER}: ord
 #: Readers of feeds know no header of ours, and so may give the key as password of Basic (RFC 7617).
 #: A browser sends it unasked afterwards, but this path only reads.
 FEED_PATH: Final = "/api/v1/changes.atom"
+#: It takes no API key: the key of a notice is verified at the host that it is about (ADR 176).
+INDEXNOW_PATH: Final = "/indexnow"
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 _CHALLENGE_OF_FEED: Final = {"WWW-Authenticate": 'Basic realm="smartcrawl", charset="UTF-8"'}
 
@@ -152,11 +154,14 @@ class Guard:
             if key.scope < needed:
                 return ApiError("FORBIDDEN", reason=f"this takes a key of scope {_word(needed)}")
             return None
+        headers = Headers(scope=scope)
+        if path == INDEXNOW_PATH and self._server.takes_indexnow:
+            reason = request_of_other_site(headers)
+            return ApiError("FORBIDDEN", reason=reason) if reason else None
         if self._server.keys_required:
             if path in OPEN:
                 return None
             return _unauthorized("send an API key: Authorization: Bearer sc_…, or X-API-Key", path)
-        headers = Headers(scope=scope)
         if path not in OPEN and is_request_of_proxy(headers):
             return _unauthorized("the request came through a proxy: send an API key")
         reason = request_across_sites(headers, self._server.host)
@@ -182,8 +187,16 @@ def request_across_sites(headers: Headers, host: str, *, is_navigation: bool = F
     named = headers.getlist("host")
     if len(named) != 1 or not is_local_host_header(named[0], host):
         return "Host must name this machine, such as localhost; or send an API key"
+    return request_of_other_site(headers, is_navigation=is_navigation)
+
+
+def request_of_other_site(headers: Headers, *, is_navigation: bool = False) -> str | None:
+    """Return why a request is one of a web page of another site than that of ``Host``, or None.
+
+    Only browsers say so; ``is_navigation`` as of ``request_across_sites``.
+    """
     origin = headers.get("origin")
-    if origin is not None and _site(origin) != named[0].lower():
+    if origin is not None and _site(origin) != headers.get("host", "").lower():
         return "Origin is another site; send an API key"
     if is_navigation:
         return None

@@ -40,7 +40,7 @@ _DATA: Final = (
 #: Paths that read with any method; a tool that changes something asks for its scope itself.
 _READING: Final = ("/mcp/", "/api/v1/decisions/")
 #: Paths that act with any method.
-_ACTING: Final = ("/v2/crawler/",)
+_ACTING: Final = ("/v2/crawler/", "/indexnow/")
 #: The only path for keys of search boxes, which each visitor of their pages can read.
 SEARCH_PATH: Final = "/api/Search"
 #: Paths that change every page at once, or give rights.

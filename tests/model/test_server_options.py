@@ -21,6 +21,11 @@ def test_a_setting_requires_keys_of_requests(text: str, is_required: bool):
     assert not read().require_idempotency_key
 
 
+def test_notices_of_indexnow_are_off_unless_a_setting_takes_them():
+    assert not read().takes_indexnow
+    assert read(API_INDEXNOW="1").takes_indexnow
+
+
 def test_a_setting_says_how_many_jobs_run_at_once():
     assert read().max_running_jobs == 2
     assert read(MAX_RUNNING_JOBS="5").max_running_jobs == 5

@@ -82,7 +82,7 @@ def app(tmp_path: Path):
 
 @pytest.mark.covers("R2-10")
 def test_the_codes_have_their_statuses():
-    """`UNAUTHORIZED` and those below it are additions of issue 23."""
+    """`UNAUTHORIZED` and those below it are additions of issue 23 and of IndexNow."""
     assert {code: status for code, (status, _) in CODES.items()} == {
         "INVALID_INPUT": 400,
         "INVALID_CONFIG": 400,
@@ -97,6 +97,7 @@ def test_the_codes_have_their_statuses():
         "METHOD_NOT_ALLOWED": 405,
         "PAYLOAD_TOO_LARGE": 413,
         "IDEMPOTENCY_KEY_REUSED": 422,
+        "UNPROCESSABLE": 422,
     }
 
 

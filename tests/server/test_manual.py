@@ -22,6 +22,7 @@ from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from smartcrawl.server.jobs.declared import api_job_id
 from tests.index.vectorstore.store_server import stores_server
 from tests.server.data.library import Library
+from tests.server.data.origins import Origin, plain
 from tests.server.library.test_library_cleanup import Archive
 from tests.server.test_serve import serving
 
@@ -34,6 +35,7 @@ COMMAND = re.compile(r"^    (?!-|\s)(\S.*)$", re.MULTILINE)
 #: Pages that the commands are about, with the sources that nothing crawls meanwhile.
 PAGES = ("https://example.com/article/123", "https://docs.example.com/guide")
 SOURCES = "[sources.one]\nseeds = ['https://docs.example.com/']\n"
+NOTICE_KEY = "0f6c2a9e4b7d4d1e"
 OF_FILE = {"name": "of-a-file", "seed_urls": ["https://docs.example.com/"]}
 
 
@@ -73,8 +75,10 @@ def store_removals(library: Library) -> None:
 class Reader:
     """Types the commands of the page, and knows the ids that the answers gave."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, site: str) -> None:
+        """``site``: host and port of the site that sends notices."""
         self._folder = folder
+        self._site = site
         self._url = url
         self._job, self._order = EXAMPLE_JOB, EXAMPLE_ORDER
         self._key = KEY
@@ -86,6 +90,9 @@ class Reader:
         line = command.replace(URL, self._url).replace(EXAMPLE_JOB, self._job)
         line = line.replace(EXAMPLE_ORDER, self._order)
         line = line.replace(KEY, self._key).replace(DECLARED, api_job_id("one"))
+        if "/indexnow" in line:
+            line = line.replace("https://docs.example.com", f"http://{self._site}")
+            line = line.replace("docs.example.com", self._site)
         if line.startswith("smartcrawl "):
             program = f"{sys.executable} -m smartcrawl"
             line = f"{program}{line.removeprefix('smartcrawl')} --data-dir {self._folder}"
@@ -157,7 +164,9 @@ def test_every_command_of_the_manual_works(tmp_path: Path, monkeypatch: pytest.M
         Archive(tmp_path, stores)  # the domain DOMAIN01
         library = Library(tmp_path / "registry.db", tmp_path)
         stack.callback(library.close)
-        for page in PAGES:
+        site = stack.enter_context(Origin())
+        site.answers[f"/{NOTICE_KEY}.txt"] = plain(NOTICE_KEY.encode())
+        for page in (*PAGES, f"http://{site.host}/guide"):
             library.put(page)
         store_removals(library)
         library.execute(ROBOTS, (b"User-agent: *\nDisallow: /admin/",))
@@ -166,9 +175,16 @@ def test_every_command_of_the_manual_works(tmp_path: Path, monkeypatch: pytest.M
             assert lease is not None
             stack.callback(lease.release)
         server = stack.enter_context(
-            serving(tmp_path, SOURCES_FILE=str(sources), VECTOR_STORE_URL=stores.url)
+            serving(
+                tmp_path,
+                SOURCES_FILE=str(sources),
+                VECTOR_STORE_URL=stores.url,
+                API_INDEXNOW="1",
+                ALLOW_NETWORKS="127.0.0.1/32",
+                ALLOW_PORTS=f"80,443,{site.port}",
+            )
         )
-        reader = Reader(tmp_path, server.url)
+        reader = Reader(tmp_path, server.url, site.host)
         for command in commands:
             if "/log" in command:
                 log_a_run(tmp_path)

@@ -18,6 +18,7 @@ import pytest
 from smartcrawl.model.urls import normalize_url, url_digest, url_item_id
 from smartcrawl.registry.connection import transaction
 from smartcrawl.server.explained.fetching import FetchedPage, NotFetchedError, PageFetch
+from smartcrawl.server.indexnow import KeyFileDownload
 from smartcrawl.server.keys import Scope, make_api_key
 from smartcrawl.server.mcp.tools import McpRefresher
 from smartcrawl.server.robots import RobotsAnswer, RobotsDownload
@@ -65,7 +66,9 @@ PARAMETERS: dict[str, list[str]] = {
     "run": ["2"],
     "order_id": [ORDERED],
     "key_id": ["00000000000a"],
-    "url": [PAGE, f"{PAGE}/y", f"{PAGE}/z", f"http://www.{HOST}/quillwort/page"],
+    "key": ["0123-4567"],
+    "keyLocation": [f"https://{HOST}/0123-4567.txt"],
+    "url": [PAGE, SHARED, f"{PAGE}/y", f"{PAGE}/z", f"http://www.{HOST}/quillwort/page"],
 }
 #: Parameters that choose a form or a part of an answer, with another value than the usual one.
 FORMS: dict[str, str] = {
@@ -103,6 +106,10 @@ BODIES: dict[str, list[dict[str, Any]]] = {
         {"urls": [PAGE, f"https://{HOST}/new"], "source": SOURCE},
     ],
     "POST /api/v1/reindex": [{"source": SOURCE}],
+    "POST /indexnow": [
+        {"host": HOST, "key": "0123-4567", "urlList": [PAGE]},
+        {"host": "docs.example", "key": "0123-4567", "urlList": [PUBLIC, SHARED]},
+    ],
     "POST /api/v1/previews": [{"url": PAGE}, {"url": PAGE, "source": SOURCE}],
     "POST /api/v1/keys": [{"name": "quillwort", "sources": [SOURCE]}],
     "POST /api/v1/removals": [{"source": SOURCE, "kind": "lost", "max": 1}],
@@ -213,7 +220,8 @@ class Served:
         self.keys = fill(self.desk, folder, private=private)
         unlimited = {"jobs_limit": 10**9, "data_limit": 10**9, "monitoring_limit": 10**9}
         run = {"registry": place}
-        self.app = application(folder, clock=lambda: float(NOW), run=run, **unlimited)
+        given = {"takes_indexnow": True, **unlimited}
+        self.app = application(folder, clock=lambda: float(NOW), run=run, **given)
         self.stores = Stores(place, only_reading=True)
 
     def headers(self, scope: str | None) -> dict[str, str]:
@@ -272,7 +280,12 @@ def servers(
         raise NotFetchedError("no host is asked")
 
     monkeypatch.setattr(RobotsDownload, "answer", answer)
+
+    async def key_file(self: KeyFileDownload, url: str) -> bytes:
+        return b"0123-4567"
+
     monkeypatch.setattr(PageFetch, "fetched", fetched)
+    monkeypatch.setattr(KeyFileDownload, "body", key_file)
     urls = ["", ""]
     if request.param == "postgres":
         spare: Spare = request.getfixturevalue("spare_registries")

@@ -50,7 +50,9 @@ MODULES: Final[Sequence[Callable[[Pages], None]]] = (
     login.add_pages,
 )
 #: First parts of paths that are never a page: no cookie and no form counts there.
-_API: Final = frozenset({"api", "v2", "mcp", "metrics", "health", "ready", "openapi.json"})
+_API: Final = frozenset(
+    {"api", "v2", "mcp", "indexnow", "metrics", "health", "ready", "openapi.json"}
+)
 
 
 class PagesBeside:
