@@ -85,6 +85,15 @@ def test_a_long_difference_is_cut_and_counted():
     assert shown(diff)[-1] == f"+[{MOST_LINES - 1}]"
 
 
+def test_the_last_room_goes_to_the_next_change():
+    many = [str(n) for n in range(MOST_LINES - 1)]
+
+    diff = diff_texts(text("top", "middle"), text("top", *many, "middle", "one", "two"))
+
+    assert (len(diff.hunks), diff.more_lines) == (1, 1)
+    assert shown(diff)[-1] == "+[one]"
+
+
 def test_what_is_behind_the_limit_is_counted_only():
     gap = [f"same {n}" for n in range(10)]
     many = [str(n) for n in range(MOST_LINES)]
