@@ -84,7 +84,7 @@ def test_a_run_is_watched_without_a_reload_and_ends(shop: Shop, server: Server, 
     with database.take("docs", "now"):
         tab.resize(1280, 800)
         tab.go(f"{server.url}/runs/3")
-        assert "1 page done" in tab.ask("document.querySelector('#progress').innerText")
+        assert "2 pages done" in tab.ask("document.querySelector('#progress').innerText")
         assert tab.ask("document.querySelector('#live-hosts').innerText").strip() == ""
         with transaction(shop.desk.connection):
             shop.desk.connection.execute(
@@ -97,7 +97,7 @@ def test_a_run_is_watched_without_a_reload_and_ends(shop: Shop, server: Server, 
         tab.wait("!document.getElementById('former')")
         assert tab.ask("document.querySelector('#live-chart details').open")
         shop.desk.write(shop.desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304))
-        tab.wait("document.querySelector('#progress').innerText.includes('2 pages done')")
+        tab.wait("document.querySelector('#progress').innerText.includes('3 pages done')")
     shop.desk.seal("interrupted", now=LATER)
     tab.wait("document.querySelector('#progress').innerText.includes('It ended.')")
     before = tab.ask("performance.getEntriesByType('resource').length")
