@@ -54,7 +54,7 @@ TOOLS = {
     "wordllama": "the extra vectors: its files are read, and its code is not imported",
 }
 #: Peers of benchmarks, measured where somebody has installed them.
-PEERS = {"bench": {"resiliparse", "trafilatura"}}
+PEERS = {"bench": {"kreuzberg", "resiliparse", "trafilatura"}}
 
 # The lists
 
