@@ -115,7 +115,7 @@ def test_commits_that_are_lost_make_a_run_incomplete(
 
 @pytest.mark.parametrize(
     "other",
-    ["DELETE FROM run", f"UPDATE run SET started_at = {NOW + 5}"],
+    ["DELETE FROM run_sample; DELETE FROM run", f"UPDATE run SET started_at = {NOW + 5}"],
     ids=["no run", "a run of another process"],
 )
 def test_commits_that_are_lost_with_the_beginning_of_a_run_leave_other_runs_alone(
