@@ -59,7 +59,7 @@ class Registry:
         self.database = database
         self.indexing = indexing  #: the way the index is written with the registry
         self.snapshots: Snapshots | None = None  #: None: bodies are not stored
-        self.tell: runs.Tell | None = None  #: writes notices; None: no one is told
+        self.notify: runs.Notify | None = None  #: writes notices; None: there is no target
         self.connection = connection  #: for opening, sealing and settling runs, and for reports
         self._control = DatabaseControl(database, connection)
         self.numbers = RecordNumbers(self._control)
@@ -97,7 +97,7 @@ class Registry:
     def leave(self, membership: Membership, now: int, reason: str) -> bool:
         """Leave a shared run (Membership.leave); return whether this worker was the last."""
         return self._control.retry(
-            lambda: membership.leave(self.connection, now, [reason], self.tell)
+            lambda: membership.leave(self.connection, now, [reason], self.notify)
         )
 
     def end_last(self, source: str, closing: RemovalChoices, now: int) -> None:
@@ -211,7 +211,7 @@ class Registry:
         self, ending: EndingRunRow, removed: Callable[[list[RemovedRecordRow]], None]
     ) -> None:
         runs.settle_sealed_row(self.connection, ending, self.indexing)
-        runs.sweep_candidate_rows(self.connection, self.indexing, ending, removed, self.tell)
+        runs.sweep_candidate_rows(self.connection, self.indexing, ending, removed, self.notify)
 
     def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
         """Close a run that did not end normally; it is resumable, unless it is cancelled.
@@ -222,9 +222,11 @@ class Registry:
         self.check_place()
 
         def close() -> None:
-            runs.interrupt_run_row(self.connection, run.no, now, list(reasons), is_alive=True)
-            if self.tell is not None:
-                self.tell(self.connection, run.no, now)
+            is_closed = runs.interrupt_run_row(
+                self.connection, run.no, now, list(reasons), is_alive=True
+            )
+            if is_closed and self.notify is not None:
+                self.notify(self.connection, run.no, now)
 
         self._control.write(close)
         return stored_run_result(self.connection, run.no)

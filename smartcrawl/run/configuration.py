@@ -1,4 +1,4 @@
-"""What a run was told: its source and settings as one digest, which tells whether they changed."""
+"""The configuration of a run as one digest: its source, its settings and the version."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from smartcrawl import __version__
 from smartcrawl.model.options import Options
 from smartcrawl.sources.base import Source
 
-#: Fields of a source that runs found out, and that no table or command line gave.
-_FOUND: Final = frozenset({"start", "stale", "ways", "by_default"})
-#: Options that say where the state lies: no page answers otherwise for another place.
-_PLACES: Final = frozenset(
+#: Fields of a source that runs found out, or that count for its alarms alone.
+_NOT_OF_SOURCE: Final = frozenset({"start", "stale", "ways", "by_default", "max_age", "max_failed"})
+#: Options that are places of the state, or count for alarms and notices alone: no page answers
+#: otherwise for them.
+_NOT_OF_RUN: Final = frozenset(
     {"data_dir", "registry", "sources_file", "settings_file", "snapshot_store", "redis"}
+    | {"notify", "limits"}
 )
 
 
@@ -29,16 +31,16 @@ def run_configuration(source: Source, options: Options) -> bytes:
     those with other delays: no page answers otherwise for them.
     """
     found = _plain(replace(options, due_only=False, host_delays={}))
-    settings = {name: value for name, value in found.items() if name not in _PLACES}
-    told = [__version__, _plain(source), settings]
-    return sha256(json.dumps(told, sort_keys=True).encode()).digest()
+    settings = {name: value for name, value in found.items() if name not in _NOT_OF_RUN}
+    orders = [__version__, _plain(source), settings]
+    return sha256(json.dumps(orders, sort_keys=True).encode()).digest()
 
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it, the same in each process: sets have no order."""
     if isinstance(value, BaseModel):
-        told = type(value).model_fields.keys() - _FOUND
-        return {name: _plain(getattr(value, name)) for name in told}
+        names = type(value).model_fields.keys() - _NOT_OF_SOURCE
+        return {name: _plain(getattr(value, name)) for name in names}
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):

@@ -79,7 +79,7 @@ def open_registry_for_run(options: Options) -> Registry:
     if options.notify:
         from smartcrawl.run.notices import RunNotices  # noqa: PLC0415  # few runs need it
 
-        registry.tell = RunNotices(options.notify)
+        registry.notify = RunNotices(options.notify)
     return registry
 
 

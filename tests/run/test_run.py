@@ -14,14 +14,17 @@ from smartcrawl.engine.vectors import close_embedder_at_crawler_end
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.documents import Document, Link, Section
 from smartcrawl.model.exceptions import RegistryError, RunHeldError
+from smartcrawl.model.notify_targets import notify_targets
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.run_results import stored_run_result
+from smartcrawl.rules.alarms import Limits
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import opening
+from smartcrawl.run.configuration import run_configuration
 from smartcrawl.run.frontier import FrontierQueue, RankedFrontierQueue
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
@@ -498,6 +501,29 @@ def test_the_seconds_of_a_run_are_measured_where_this_process_has_all_of_it(
 
     assert run.seconds == (5 if measured else None)
     assert closed == [True]
+
+
+def test_a_run_is_notified_of_once_by_the_process_that_closes_it(run: Run):
+    """A process may find its run closed, and close it again."""
+    notified: list[int] = []
+    run.registry.notify = lambda _, number, now: notified.append(number)
+    for _ in range(2):
+        run.registry.interrupt(run.opened, ("interrupted",), NOW)
+
+    assert notified == [run.opened.no]
+
+
+def test_alarms_and_notices_are_no_part_of_the_configuration(options: Options):
+    """Patterns are compiled, and each process has functions of its own."""
+    source = ad_hoc_site_source(SEED, {})
+    before = run_configuration(source, options)
+    table = {"ops": {"apprise": "OPS_APPRISE", "patterns": ["/guide/"]}}
+    [target], _ = notify_targets(table, options.data_dir)
+    others = replace(options, notify=(target,), limits=Limits(max_age=9, max_failed=0.5))
+    watched = source.model_copy(update={"max_age": 9, "max_failed": 0.5})
+
+    assert run_configuration(watched, others) == before
+    assert run_configuration(source, replace(options, host_probes=99)) != before
 
 
 @pytest.mark.parametrize("redis", [None, "redis://127.0.0.1:1/0"])

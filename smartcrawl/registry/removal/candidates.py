@@ -222,7 +222,7 @@ class RemovalChoices:
     is_listed: bool = False  #: a complete listing says which pages exist
     #: URL: whether links lead to the page in spite of a listing, as in a wiki; None: to no page.
     is_linked: Callable[[str], bool] | None = None
-    #: Digest of what the run was told (run.configuration); None: it is not noted on its source.
+    #: Digest of the configuration (run.configuration); None: it is not noted on its source.
     configuration: bytes | None = None
 
     def lists(self, url: str) -> bool:

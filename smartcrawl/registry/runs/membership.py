@@ -24,9 +24,9 @@ from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.runs.run_orders import store_job_process_row
 from smartcrawl.registry.runs.runs import (
     LastRun,
+    Notify,
     OpenRun,
     RunRequest,
-    Tell,
     interrupt_run_row,
     joined_run_row,
     open_run_row_within,
@@ -216,19 +216,19 @@ class Membership(HeartbeatLease):
             return Turn.TAKEN_OVER if before else Turn.OURS
 
     def leave(
-        self, connection: Connection, now: int, reasons: list[str], tell: Tell | None = None
+        self, connection: Connection, now: int, reasons: list[str], notify: Notify | None = None
     ) -> bool:
         """Leave the run; the last worker closes it, interrupted or as its order says.
 
-        Return whether it was the last one. ``tell``: writes the notices of a run that it closes.
+        Return whether it was the last one. ``notify``: writes the notices of a run that it closes.
         """
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
             last = not self.others(connection)
             if last:
-                interrupt_run_row(connection, self.run, now, reasons, is_alive=True)
-                if tell is not None:
-                    tell(connection, self.run, now)
+                is_closed = interrupt_run_row(connection, self.run, now, reasons, is_alive=True)
+                if is_closed and notify is not None:
+                    notify(connection, self.run, now)
             connection.execute(_LEAVE, (self.source, self.token, self.run))
             return last
 

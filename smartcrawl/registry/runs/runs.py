@@ -313,7 +313,7 @@ def count_silent_rows(connection: Connection, run: int, since: int) -> int:
 
 
 #: Writes the notices of a run (run.no) that has ended, in the transaction that ends it.
-Tell = Callable[[Connection, int, int], None]
+Notify = Callable[[Connection, int, int], None]
 _LAST = """
 SELECT no, state, forced, started_at, cut, due, job, requested, requested_at FROM run
  WHERE source = ? AND (job = ? OR ? IS NULL) ORDER BY no DESC LIMIT 1
@@ -652,18 +652,21 @@ def is_run_row_there(connection: Connection, run: OpenRun) -> bool:
 
 def interrupt_run_row(
     connection: Connection, run: int, now: int, reasons: list[str], *, is_alive: bool = False
-) -> None:
+) -> bool:
     """Close a run that did not end normally, as its order says; the caller's transaction.
 
-    ``is_alive``: whether its process closes it, so that its counts are those of now.
+    ``is_alive``: whether its process closes it, so that its counts are those of now. False: it was
+    sealed or closed before.
     """
     lock_run_row(connection, run)
     state, ends = state_after_order(run_order_row(connection, run), tuple(reasons))
     values = (state, now, json.dumps(list(ends)), run, RunState.SEALED)
     connection.execute(_INTERRUPT, values)
-    if is_alive and connection.changes():
+    is_closed = connection.changes() > 0
+    if is_alive and is_closed:
         take_run_sample_row_at_once(connection, run, now)
     connection.execute(_NO_HOSTS_NOW, (run,))
+    return is_closed
 
 
 def fingerprint_row_number(
@@ -733,11 +736,11 @@ def sweep_candidate_rows(
     indexing: Indexing,
     ending: EndingRunRow,
     removed: Callable[[list[RemovedRecordRow]], None],
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> None:
     """Remove the candidates of a settled run that are not withheld, in batches; then count.
 
-    ``tell``: writes the notices of the run, in its last transaction.
+    ``notify``: writes the notices of the run, in its last transaction.
 
     A sweep is resumable between any two batches, and idempotent when several processes run it.
     """
@@ -785,8 +788,8 @@ def sweep_candidate_rows(
         connection.execute(_SWEPT, values)
         if (configuration := ending.closing.configuration) is not None:
             note_fresh_source_row(connection, source, run, now, configuration)
-        if tell is not None:
-            tell(connection, run, now)
+        if notify is not None:
+            notify(connection, run, now)
 
 
 def _count(connection: Connection, source: int) -> tuple[dict[Word, int], int]:
