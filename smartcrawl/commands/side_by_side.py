@@ -199,7 +199,10 @@ class _Worker:
 
     def _listen(self, channel: IO[str]) -> None:
         for line in channel:
-            [(kind, data)] = json.loads(line).items()
+            try:
+                [(kind, data)] = json.loads(line).items()
+            except ValueError:  # half a line, in which it was killed
+                break
             if kind == "end":
                 self._tell(Told(self._number, end=crawl_end_of_data(data)))
             else:

@@ -1,4 +1,4 @@
-"""Who is told: the tables ``[notify.NAME]`` of smartcrawl.toml."""
+"""Targets of notices: the tables ``[notify.NAME]`` of smartcrawl.toml."""
 
 from __future__ import annotations
 

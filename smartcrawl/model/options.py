@@ -148,7 +148,7 @@ class Options:
     host_probes: int
     policy: Policy
     schedule: Schedule
-    notify: tuple[NotifyTarget, ...]  #: who is told; empty: no one
+    notify: tuple[NotifyTarget, ...]  #: targets of notices
     limits: Limits  #: of sources that do not say their own, for alarms
     undo_ttl: int  #: seconds
     gone_ttl: int  #: seconds that the record of a removed page is kept; 0: for ever

@@ -1,4 +1,4 @@
-"""Notices about sources: who gets which, how often they are tried, and how long (ADR 174)."""
+"""Notices about sources: which target gets which, how often it is tried, how long (ADR 174)."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ KEPT: Final = 7 * 86_400  #: seconds that a notice stays in the list after its e
 MOST_PAGES: Final = 100  #: addresses of a digest
 _FIRST: Final = 30  #: seconds until the second attempt
 _LONGEST: Final = 7_200  #: seconds between two attempts
+_SKEW: Final = 60  #: seconds by which the clocks of two processes may differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class Wish:
     #: Whether a digest has an address; None: it has every one.
     has_page: Callable[[str], bool] | None = None
 
-    def is_told(self, event: Event, source: str, visibility: Visibility) -> bool:
-        """Whether the target is told of an event; a private source is told where it is named."""
+    def wants(self, event: Event, source: str, visibility: Visibility) -> bool:
+        """Whether the target gets an event; of a private source it does where it names that."""
         if event not in self.events:
             return False
         if self.sources:
@@ -71,7 +72,9 @@ def is_given_up(at: int, now: int) -> bool:
 def may_claim(*, next_at: int, claimed_until: int | None, now: int) -> bool:
     """Whether a process may send to a target now; times in Unix seconds.
 
-    Times further ahead than any that is set are those of a clock that leapt, and do not count.
+    Times further ahead than any that is set are those of a clock that leapt, and do not count. The
+    process that set them may have read its clock later, or on another machine: a minute more is
+    none of a leap.
 
     >>> may_claim(next_at=0, claimed_until=130, now=100)
     False
@@ -80,14 +83,14 @@ def may_claim(*, next_at: int, claimed_until: int | None, now: int) -> bool:
     >>> may_claim(next_at=9_000_000, claimed_until=9_000_000, now=100)
     True
     """
-    is_claimed = claimed_until is not None and now < claimed_until <= now + CLAIM
-    waits = now < next_at <= now + _LONGEST
+    is_claimed = claimed_until is not None and now < claimed_until <= now + CLAIM + _SKEW
+    waits = now < next_at <= now + _LONGEST + _SKEW
     return not (is_claimed or waits)
 
 
 @dataclass(slots=True)
 class Digest:
-    """Changes of a run that a target is told of: numbers by kind, and the first addresses."""
+    """Changes of a run that a target gets: numbers by kind, and the first addresses."""
 
     counts: dict[str, int] = field(default_factory=dict)
     pages: list[Mapping[str, Any]] = field(default_factory=list)
@@ -100,7 +103,7 @@ class Digest:
 
 
 def change_digest(changes: Iterable[Mapping[str, Any]], wish: Wish) -> Digest | None:
-    """Return the digest of a run's changes for a target; None: it is told of none.
+    """Return the digest of a run's changes for a target; None: it gets none.
 
     ``changes`` have ``kind`` and ``url``, and ``url`` is None of what many pages share, which is
     counted with no page. A few are named, and all are counted.

@@ -75,24 +75,24 @@ class RunNotices:
         self._targets = targets
 
     def __call__(self, connection: Connection, run: int, now: int) -> None:
-        """Write what each target is to be told of a run (run.no); ``now``: Unix seconds."""
+        """Write the notices of a run (run.no) to each target; ``now``: Unix seconds."""
         row: Any = connection.execute(_RUN, (run,)).fetchone()
         name, visibility, state, complete, reasons, waiting, before = row
         source, why = str(name), [redacted_text(reason) for reason in json.loads(reasons)]
-        tell = _Telling(connection, self._targets, source, Visibility(visibility), now=now, run=run)
+        write = _Writer(connection, self._targets, source, Visibility(visibility), now=now, run=run)
         saw_all = bool(complete) or only_not_due(why)
         if not saw_all and not _BY_ORDER & set(why):
-            tell(Event.RUN_INCOMPLETE, {"run": run, "reasons": why})
+            write(Event.RUN_INCOMPLETE, {"run": run, "reasons": why})
         if RunState(state) is not RunState.SWEPT:
             return
         if waiting > before:
-            tell(Event.REMOVAL_WAITING, {"run": run, "waiting": waiting})
+            write(Event.REMOVAL_WAITING, {"run": run, "waiting": waiting})
         if saw_all and note_recovered_source_row(connection, source):
-            tell(Event.SOURCE_RECOVERED, {"run": run})
-        tell.changes()
+            write(Event.SOURCE_RECOVERED, {"run": run})
+        write.changes()
 
 
-class _Telling:
+class _Writer:
     """Writes notices about one source to the targets that want them."""
 
     def __init__(
@@ -130,8 +130,8 @@ class _Telling:
                 self._write(target, Event.CHANGES, {"run": self._run, **data})
 
     def _wanting(self, event: Event) -> list[NotifyTarget]:
-        wants = (self._source, self._visibility)
-        return [target for target in self._targets if target.wish.is_told(event, *wants)]
+        about = (self._source, self._visibility)
+        return [target for target in self._targets if target.wish.wants(event, *about)]
 
     def _write(self, target: NotifyTarget, event: Event, data: Mapping[str, Any]) -> None:
         write_notice_row(
@@ -159,7 +159,7 @@ def _page(change: Mapping[str, Any]) -> dict[str, Any]:
 def note_stale_sources(options: Options, database: Database, now: int) -> None:
     """Write a notice for each source that is stale since the last look, or is not any more.
 
-    Whoever looks first writes it. Without targets nothing is looked at. ``now``: Unix seconds.
+    The process that looks first writes it. Without targets nothing is read. ``now``: Unix seconds.
     """
     if not options.notify or not database.exists():
         return
@@ -192,10 +192,10 @@ def note_stale_rows(connection: Connection, options: Options, now: int) -> None:
                 else (note_recovered_source_row(connection, name))
             )
             if note:
-                tell = _Telling(connection, options.notify, name, stored[name], now=now)
+                write = _Writer(connection, options.notify, name, stored[name], now=now)
                 data = {"ageSeconds": source_age(condition, now), "maxAge": limits.max_age}
                 event = Event.SOURCE_STALE if is_stale else Event.SOURCE_RECOVERED
-                tell(event, data if is_stale else {})
+                write(event, data if is_stale else {})
 
 
 # Delivery
@@ -231,11 +231,11 @@ class Delivery:
     def _deliver_to(self, target: NotifyTarget, end: float) -> int:
         taken = 0
         try:
-            while (left := end - time.monotonic()) > 0 and not self._is_ending():
+            while time.monotonic() < end and not self._is_ending():
                 if not self._claims(target):  # again before each one: a claim ends by itself
                     break
                 notice = first_notice_row(self._connection, target.name)
-                if notice is None or not self._is_taken(target, notice, min(left, SECONDS)):
+                if notice is None or not self._is_taken(target, notice, end):
                     break
                 taken += 1
         finally:
@@ -248,12 +248,15 @@ class Delivery:
             now = int(self._clock())
             return claim_notice_target_row(self._connection, target.name, self._owner, now)
 
-    def _is_taken(self, target: NotifyTarget, notice: StoredNotice, seconds: float) -> bool:
+    def _is_taken(self, target: NotifyTarget, notice: StoredNotice, end: float) -> bool:
+        """Whether a target took a notice; an attempt that ``end`` cut short does not count."""
+        seconds = min(SECONDS, end - time.monotonic())
         try:
             letter = notice_letter(notice, int(self._clock()))
             send_notice(target, letter, self._guard, seconds=seconds)
         except NoticeError as error:
-            self._note_failure(target, notice, error)
+            if seconds == SECONDS or time.monotonic() < end:
+                self._note_failure(target, notice, error)
             return False
         with transaction(self._connection):
             end_notice_row(self._connection, target.name, notice, int(self._clock()))

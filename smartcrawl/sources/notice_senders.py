@@ -146,6 +146,7 @@ def _send_mail(target: NotifyTarget, letter: Letter, seconds: float) -> None:
     message["Message-ID"] = f"<{letter.id}@{target.sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(letter.text)
+    login = _mail_login(target)
     try:
         if server.scheme == "smtps":
             client: smtplib.SMTP = smtplib.SMTP_SSL(
@@ -156,13 +157,22 @@ def _send_mail(target: NotifyTarget, letter: Letter, seconds: float) -> None:
         with client:
             if server.scheme == "submission":
                 client.starttls(context=tls)
-            if target.user is not None and target.secret is not None:
-                password = read_secret(target.secret, target.folder).reveal()
-                client.login(target.user, password)
+            if login is not None:
+                client.login(*login)
             client.send_message(message)
     except (OSError, smtplib.SMTPException) as error:
         reason = redacted_text(str(error) or type(error).__name__)
         raise NoticeError(f"{server.host}: {reason}") from error
+
+
+def _mail_login(target: NotifyTarget) -> tuple[str, str] | None:
+    """Return user and password of a mail server; None: it wants none."""
+    if target.user is None or target.secret is None:
+        return None
+    password = read_secret(target.secret, target.folder).reveal()
+    if not f"{target.user}{password}".isascii():  # the error of smtplib has the character
+        raise NoticeError("user and password of a mail server take ASCII characters alone")
+    return target.user, password
 
 
 def _send_by_apprise(target: NotifyTarget, letter: Letter) -> None:

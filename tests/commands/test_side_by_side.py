@@ -2,7 +2,9 @@
 
 import io
 import json
+import queue
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from smartcrawl.commands.crawl_ends import (
     print_crawl_ends,
     worst_status,
 )
-from smartcrawl.commands.side_by_side import Job, SideBySide, Told
+from smartcrawl.commands.side_by_side import CHANNEL, Job, SideBySide, Told, _Worker
 from smartcrawl.commands.spider_runs import DONE, FAILED, HELD, INCOMPLETE, SpiderRun
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.bar import Bars, ProgressFacts
@@ -103,6 +105,16 @@ def test_a_worker_that_dies_is_told_and_ends_no_other():
     assert ends[1].why == "its process cannot be started (Cannot allocate memory)"
     assert {end.source for end in said} == {"a", "b", "c"}
     assert worst_status(ends) == FAILED
+
+
+def test_a_worker_that_dies_within_a_line_is_dead():
+    code = f"import os; os.write(int(os.environ['{CHANNEL}']), b'{{\"end\": {{')"
+    found: queue.Queue[tuple[_Worker, Told]] = queue.Queue()
+    worker = _Worker(3, [sys.executable, "-SIc", code], {}, found.put)
+    _, told = found.get(timeout=30)
+
+    assert told == Told(3, died="ended with status 0")
+    worker.close()
 
 
 def test_after_a_signal_no_source_begins_and_the_others_end():

@@ -1,4 +1,4 @@
-"""Who is told: notices of runs and stale sources, to webhooks and mails on loopback."""
+"""Notices of runs and stale sources, to webhooks and mails on loopback."""
 
 import email
 import email.policy
@@ -19,7 +19,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.notices import claim_notice_target_row
-from smartcrawl.run.notices import notice_tick
+from smartcrawl.run.notices import Delivery, notice_guard, notice_tick
 from smartcrawl.sources.notice_senders import NoticeError, webhook_signature
 from tests.crawls.commands import Remote, Result
 from tests.crawls.stories import down
@@ -65,6 +65,16 @@ class Told:
 
     def notify(self, *words: str, expect: int = 0) -> Result:
         return self.lab.crawl.run("notify", *words, expect=expect)
+
+    def options(self) -> Options:
+        """Those of a server beside the lab."""
+        chosen = PlainSettings() | {
+            "DATA_DIR": str(self.lab.crawl.data_dir),
+            "SOURCES_FILE": str(self.lab.crawl.sources_file),
+            "ALLOW_NETWORKS": "127.0.0.0/8",
+            "REGISTRY_URL": self.lab.crawl.environment.get("REGISTRY_URL", ""),
+        }
+        return Options.of(chosen)
 
     def rows(self, columns: str) -> list[tuple[Any, ...]]:
         return self.lab.rows(f"SELECT {columns} FROM notice ORDER BY no")
@@ -252,6 +262,19 @@ def test_a_target_that_hangs_costs_a_command_seconds(told: Told, receiver: Hook)
     assert told.rows("state, attempts") == [("waiting", 1)]
 
 
+def test_an_attempt_that_the_end_of_a_command_cut_short_does_not_count(told: Told, receiver: Hook):
+    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+    receiver.hangs = True
+    told.lab.run()
+    options = told.options()
+    with closing(registry_database(options.registry).open()) as connection:
+        delivery = Delivery(connection, options.notify, notice_guard(options))
+        assert delivery.deliver(0.1) == 0
+    assert (len(receiver.taken), delivery.failed) == (1, {})
+    assert told.rows("state, attempts") == [("waiting", 0)]
+    assert told.lab.rows("SELECT failures, claimed_by FROM notice_target") == [(0, None)]
+
+
 def test_two_processes_never_send_to_a_target_at_once(told: Told, receiver: Hook):
     told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
     told.lab.run()
@@ -275,14 +298,7 @@ def test_a_server_looks_for_stale_sources_and_sends(told: Told, receiver: Hook):
         "source.stale", "source.recovered",
     ])  # fmt: skip
     told.lab.run()
-    chosen = PlainSettings() | {
-        "DATA_DIR": str(told.lab.crawl.data_dir),
-        "SOURCES_FILE": str(told.lab.crawl.sources_file),
-        "ALLOW_NETWORKS": "127.0.0.0/8",
-        "REGISTRY_URL": told.lab.crawl.environment.get("REGISTRY_URL", ""),
-    }
-    options = Options.of(chosen)
-    now = told.lab.crawl.now
+    options, now = told.options(), told.lab.crawl.now
     with closing(registry_database(options.registry).open()) as connection:
         tick = notice_tick(options, lambda: False, connection)
         tick(now)
@@ -328,6 +344,18 @@ def test_a_mail_that_is_refused_waits(told: Told, box: MailBox):
     assert "550" in told.notify("--test", expect=1).out
     told.notify()
     assert told.rows("state, attempts") == [("waiting", 1)]
+
+
+def test_a_password_that_no_mail_server_takes_is_not_in_the_message(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("MAIL_PASSWORD", "open sésame")
+    told.target("ops", mail="ops@example.com", server="submission://127.0.0.1:9", user="me",
+                password="MAIL_PASSWORD")  # fmt: skip
+    out = told.notify("--test", expect=1).out
+    assert "take ASCII characters alone" in out
+    assert "xe9" not in out
+    assert "é" not in out
 
 
 def test_a_test_is_sent_to_each_target_at_once(told: Told, receiver: Hook, box: MailBox):
