@@ -43,6 +43,60 @@ def test_lines_with_little_in_common_are_replaced_whole():
     assert shown(diff) == ["-[a b c d]", "+[w x y z]"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "by_words"),
+    [
+        ("a b c d", "a x y z", True),  # a quarter is the same
+        ("a", "a b c d e f g h", False),
+        ("a b c d e f g h", "a p q r s t u v w", False),
+        ("x" * 19_998 + " a", "x" * 19_998 + " b", True),
+        ("x" * 19_998 + " a", "x" * 19_998 + " bc", False),
+        ("x" * 19_998 + " bc", "x" * 19_998 + " a", False),
+        (" ".join(f"a{n} z" for n in range(120)), " ".join(f"b{n} z" for n in range(120)), True),
+    ],
+)
+def test_lines_are_compared_by_words_if_they_are_alike_and_short(
+    old: str, new: str, by_words: bool
+):
+    (hunk,) = diff_texts(text(old), text(new)).hunks
+
+    assert (len(hunk.lines[0].parts) > 1) is by_words
+
+
+def line_of(words: int, last: str) -> str:
+    """A line of twice as many tokens."""
+    return "".join(f"w{n} " for n in range(words - 1)) + f"{last} "
+
+
+def test_long_lines_are_compared_by_words_while_there_is_room():
+    old = [line_of(250, f"o{at}") for at in range(17)]
+    new = [line_of(250, f"n{at}") for at in range(17)]
+
+    (hunk,) = diff_texts(text(*old), text(*new)).hunks
+    (longer,) = diff_texts(text(line_of(251, "o")), text(line_of(250, "n"))).hunks
+
+    whole = [len(line.parts) == 1 for line in hunk.lines[:17]]
+    assert whole == [False] * 15 + [True] * 2
+    assert len(longer.lines[0].parts) == 1
+
+
+def test_lines_that_repeat_are_still_matched():
+    old = [line for n in range(120) for line in (f"a{n}", "}")]
+    new = [line for n in range(120) for line in (f"b{n}", "}")]
+
+    lines = [line for hunk in diff_texts(text(*old), text(*new)).hunks for line in hunk.lines]
+
+    assert sum(line.sign == "-" for line in lines) == 120
+
+
+@pytest.mark.parametrize(("count", "is_coarse"), [(500, False), (501, True)])
+def test_long_parts_without_anchors_are_replaced_whole(count: int, is_coarse: bool):
+    old = [f"o{n % 3}" for n in range(count)]
+    new = [f"n{n % 3}" for n in range(500)]
+
+    assert diff_texts(text(*old), text(*new)).is_coarse is is_coarse
+
+
 def test_equal_texts_have_no_difference():
     assert diff_texts(text("a", "b"), text("a", "b")) == TextDiff()
 
