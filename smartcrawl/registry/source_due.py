@@ -39,6 +39,7 @@ SELECT min(s.next_visit) FROM record r JOIN state s USING (no)
 """
 _NOTE: Final = "UPDATE source SET fresh_at = ?, configuration = ? WHERE no = ?"
 _STILL_FRESH: Final = "UPDATE source SET fresh_at = ? WHERE name = ?"
+_UNLIKE: Final = "UPDATE source SET configuration = NULL WHERE name = ?"
 _OUTCOME: Final = "SELECT complete, reasons FROM run WHERE no = ?"
 _FRESH_AT: Final = "SELECT name, fresh_at FROM source"
 
@@ -59,6 +60,14 @@ def note_fresh_source_row(
 def note_still_fresh_rows(connection: Connection, names: Sequence[str], now: int) -> None:
     """Note on sources that nothing of them was due; the caller opens the transaction."""
     connection.executemany(_STILL_FRESH, [(now, name) for name in names])
+
+
+def make_source_row_due(connection: Connection, name: str) -> None:
+    """Have the next ``due`` take a source, whatever its pages say, as after a change of its table.
+
+    The caller opens the transaction.
+    """
+    connection.execute(_UNLIKE, (name,))
 
 
 def fresh_source_times(connection: Connection) -> dict[str, int | None]:

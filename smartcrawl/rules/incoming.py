@@ -1,10 +1,13 @@
-"""Whether a notice from outside counts: the key files of IndexNow (R1-53).
+"""Whether a notice from outside counts: key files of IndexNow, tokens of hooks (R1-53).
 
-Source: the documentation of IndexNow, "Verifying ownership via the key".
+Source: the documentation of IndexNow, "Verifying ownership via the key"; that of GitHub,
+"Validating webhook deliveries".
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,3 +86,19 @@ def judge_indexnow_key(known: HostFetches, key: str, url: str, now: float) -> Ke
     if verified is not None and (verified.key, verified.url) == (key, url):
         return KeyVerdict.ACCEPT if now - verified.at < VERIFIED_SECONDS else KeyVerdict.WAIT
     return KeyVerdict.REFUSE if (last.key, last.url) == (key, url) else KeyVerdict.WAIT
+
+
+def is_signed_notice(secret: str, body: bytes, signature: str) -> bool:
+    """Whether a body is signed, as ``X-Hub-Signature-256`` has it; compared in constant time.
+
+    >>> is_signed_notice("It's a Secret to Everybody", b"Hello, World!", "sha256="
+    ...     "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17")
+    True
+    """
+    expected = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
+    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
+
+
+def is_notice_token(secret: str, token: str) -> bool:
+    """Whether a token is the secret of a hook; compared in constant time."""
+    return hmac.compare_digest(secret.encode(), token.encode("utf-8", "replace"))

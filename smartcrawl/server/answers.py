@@ -324,6 +324,14 @@ class NoticeAnswer(Answer):
     ignored: list[IgnoredAddress]
 
 
+class HookAnswer(Answer):
+    """The effect of a notice to the hook of a source."""
+
+    source: str = Field(examples=["docs"])
+    whole: bool = Field(description="Whether all of the source is due", examples=[False])
+    due: int = Field(description="Stored pages that are due by this notice", examples=[2])
+
+
 EXAMPLE_KEY: Final = "0b5d9a6c1e2f"
 
 

@@ -30,6 +30,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.server import documents, key_routes, metrics, search
 from smartcrawl.server import frontier as frontier_routes
+from smartcrawl.server import hooks as hook_routes
 from smartcrawl.server import indexnow as indexnow_routes
 from smartcrawl.server import items as item_routes
 from smartcrawl.server import library as library_cleanup
@@ -226,6 +227,7 @@ VERSIONS: Final[Sequence[Version]] = (
             frontier_routes.add_routes,
             frontier_routes.add_stats_routes,
             robots_routes.add_routes,
+            hook_routes.add_routes,
             key_routes.add_routes,
         ),
     ),

@@ -43,6 +43,8 @@ _NO_ORDER: Final = f"a GET that starts work takes the header {ORDER_HEADER}: ord
 FEED_PATH: Final = "/api/v1/changes.atom"
 #: It takes no API key: the key of a notice is verified at the host that it is about (ADR 176).
 INDEXNOW_PATH: Final = "/indexnow"
+#: Below it the token or the signature of a source counts, and no API key.
+HOOKS: Final = "/api/v1/hooks/"
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 _CHALLENGE_OF_FEED: Final = {"WWW-Authenticate": 'Basic realm="smartcrawl", charset="UTF-8"'}
 
@@ -70,6 +72,8 @@ class Identity:
         await self._app(scope, receive, send)
 
     async def _key(self, scope: Scope) -> Key | None:
+        if scope["path"].startswith(HOOKS):
+            return None
         text = _text_of_key(scope["headers"], is_feed=scope["path"] == FEED_PATH)
         if text is None:
             return None
@@ -153,6 +157,8 @@ class Guard:
             needed = api_scope_needed(method, path)
             if key.scope < needed:
                 return ApiError("FORBIDDEN", reason=f"this takes a key of scope {_word(needed)}")
+            return None
+        if path.startswith(HOOKS):
             return None
         headers = Headers(scope=scope)
         if path == INDEXNOW_PATH and self._server.takes_indexnow:

@@ -244,6 +244,12 @@ def post_source_rebuild(connection: Connection, source: str, now: int) -> int:
     return count
 
 
+def make_source_pages_due(connection: Connection, source: str, now: int) -> int:
+    """Have all pages of a source due now; return how many were not. The caller's transaction."""
+    _mark(connection, _OF_SOURCE, {"source": source}, now, forced=False)
+    return connection.changes()
+
+
 def _mark(
     connection: Connection, where: str, values: Mapping[str, object], now: int, *, forced: bool
 ) -> None:

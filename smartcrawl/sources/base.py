@@ -18,6 +18,7 @@ from smartcrawl.model.urls import request_url, url_digest, url_digest_text, url_
 from smartcrawl.rules.alarms import Limits
 from smartcrawl.rules.model import Mode
 from smartcrawl.rules.visibility import Visibility, declared_visibility
+from smartcrawl.sources.auth import SecretName
 from smartcrawl.sources.fields import (
     LIST,
     Addresses,
@@ -72,6 +73,7 @@ class Source(BaseModel):
     verify_certificates: bool | None = None  #: of its servers; None: by VERIFY_CERTIFICATES
     ca_file: Path | None = None  #: None: by CA_FILE
     visibility: SourceVisibility = None  #: None: as it was, and private with a login
+    hook: SecretName | None = None  #: of the token of its notices; None: it takes none
     max_age: Limit | None = None  #: seconds, 0: any age; None: by MAX_AGE_SECONDS
     max_failed: Share | None = None  #: None: by MAX_FAILED_RATIO
     request: SourceRequest = SourceRequest()  #: how its requests are made

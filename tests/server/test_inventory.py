@@ -93,6 +93,7 @@ ADDED = {
     "POST /api/v1/decisions": Row("", "data", "200", "404"),
     "GET /indexnow": Row("", "jobs", "200", "404 422"),
     "POST /indexnow": Row("", "jobs", "200", "404 422"),
+    "POST /api/v1/hooks/{source}": Row("", "jobs", "202", "404"),
     "GET /api/v1/fires": Row("", "monitoring", "200"),
     "GET /api/v1/keys": Row("", "monitoring", "200"),
     "POST /api/v1/keys": Row("", "jobs", "201", "422"),

@@ -34,7 +34,7 @@ DECLARED = api_job_id("docs")
 COMMAND = re.compile(r"^    (?!-|\s)(\S.*)$", re.MULTILINE)
 #: Pages that the commands are about, with the sources that nothing crawls meanwhile.
 PAGES = ("https://example.com/article/123", "https://docs.example.com/guide")
-SOURCES = "[sources.one]\nseeds = ['https://docs.example.com/']\n"
+SOURCES = "[sources.one]\nseeds = ['https://docs.example.com/']\nhook = 'DOCS_HOOK'\n"
 NOTICE_KEY = "0f6c2a9e4b7d4d1e"
 OF_FILE = {"name": "of-a-file", "seed_urls": ["https://docs.example.com/"]}
 
@@ -90,6 +90,7 @@ class Reader:
         line = command.replace(URL, self._url).replace(EXAMPLE_JOB, self._job)
         line = line.replace(EXAMPLE_ORDER, self._order)
         line = line.replace(KEY, self._key).replace(DECLARED, api_job_id("one"))
+        line = line.replace("/hooks/docs", "/hooks/one")
         if "/indexnow" in line:
             line = line.replace("https://docs.example.com", f"http://{self._site}")
             line = line.replace("docs.example.com", self._site)
@@ -161,6 +162,7 @@ def test_every_command_of_the_manual_works(tmp_path: Path, monkeypatch: pytest.M
     with ExitStack() as stack:
         stores = stack.enter_context(stores_server())
         monkeypatch.setenv("OPENAI_API_KEY", stores.settings["OPENAI_API_KEY"])
+        monkeypatch.setenv("DOCS_HOOK", "a-token-of-the-site")
         Archive(tmp_path, stores)  # the domain DOMAIN01
         library = Library(tmp_path / "registry.db", tmp_path)
         stack.callback(library.close)

@@ -19,6 +19,7 @@ from smartcrawl.rules.run_orders import JobAction, JobStatus
 from smartcrawl.rules.visibility import Visibility
 from smartcrawl.server.jobs.orders import refuse_job_action
 from smartcrawl.server.jobs.store import Job, JobStore, stale_job_version
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs import (
     CONFLICT,
@@ -64,10 +65,18 @@ def api_job_id(name: str) -> str:
     return f"job_{sha256(b'declared:' + name.encode()).hexdigest()[:16]}"
 
 
+class DeclaredHook(NamedTuple):
+    """The hook of a source (R1-53)."""
+
+    source: Source
+    folder: Path  #: in which a relative path of the file of its token starts
+
+
 class _Declared(NamedTuple):
+    source: Source
     spider: str
     visibility: Visibility | None  #: None: the table declares none
-    file: str  #: name of the file that has the table
+    file: Path  #: it has the table
 
 
 class DeclaredNames:
@@ -91,7 +100,14 @@ class DeclaredNames:
     def file_of(self, name: str) -> str | None:
         """Return the name of the file that declares a source; None: it is not declared."""
         found = self._found().get(name)
-        return None if found is None else found.file
+        return None if found is None else found.file.name
+
+    def hook_of(self, name: str) -> DeclaredHook | None:
+        """Return the hook of a source; None: it declares none, or is not declared."""
+        found = self._found().get(name)
+        if found is None or found.source.hook is None:
+            return None
+        return DeclaredHook(found.source, found.file.parent)
 
     def visibilities(self) -> Mapping[str, Visibility]:
         """Return the visibilities that tables declare, by source."""
@@ -107,9 +123,10 @@ class DeclaredNames:
                 kept = {name: known[name] for name in declared.wrong if name in known}
                 found = {
                     name: _Declared(
+                        source,
                         source.traits.spider,
                         source.declared_visibility,
-                        declared.file_of(name).name,
+                        declared.file_of(name),
                     )
                     for name, source in declared.items()
                 }
