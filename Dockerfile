@@ -1,4 +1,4 @@
-# One worker: docker build -t smartcrawl:0.1.0 . (docs/operations.md)
+# One worker: docker build -t smartcrawl:0.1.0 . (docs/operations/containers.md)
 # The digest is that of the index of all platforms; another image: --build-arg PYTHON_IMAGE=…@sha256:…
 ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 FROM ${PYTHON_IMAGE}

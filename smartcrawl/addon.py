@@ -2,7 +2,7 @@
 
 ``ADDONS = {"smartcrawl.addon.Smartcrawl": 100}`` gives the project the spider ``site``, and each
 spider that is a ``SiteSpider`` smartcrawl's scheduler, middlewares, pipelines and extensions.
-Other spiders of the project keep what they have. The manual is docs/operations.md.
+Other spiders of the project keep what they have. The manual is docs/operations/project.md.
 """
 
 from __future__ import annotations

@@ -118,8 +118,9 @@ def test_images_are_pinned_and_everywhere_the_same():
     lines = rf"^ARG PYTHON_IMAGE={base}\nFROM \$\{{PYTHON_IMAGE\}}$"
     assert re.search(lines, text("Dockerfile"), re.MULTILINE)
     assert f"docker build -t smartcrawl:{__version__} ." in text("Dockerfile")
-    assert f"docker build -t smartcrawl:{__version__} ." in text("docs/operations.md")
-    told = text("docs/operations.md") + text("docs/grow.md")
+    pages = [text(f"docs/operations/{name}.md") for name in ("containers", "kubernetes")]
+    assert all(f"docker build -t smartcrawl:{__version__} ." in page for page in pages)
+    told = "".join(pages) + text("docs/grow.md")
     assert "elasticsearch:" in text("docs/grow.md")
     assert set(re.findall(r"\b(?:smartcrawl|elasticsearch):\d+\.[\d.]+\d", told)) <= set(images)
 
@@ -174,7 +175,9 @@ def test_workers_that_start_together_are_given_one_job():
         "metadata.labels['batch.kubernetes.io/job-name']"
     )
     assert compose()["worker"]["command"][-2:] == ["-a", "job=${JOB:-}"]
-    assert "JOB=$(date +%s) docker compose up --build worker" in text("docs/operations.md")
+    assert "JOB=$(date +%s) docker compose up --build worker" in text(
+        "docs/operations/containers.md"
+    )
     assert 'crawl --source "$$1" --job "$$1-$$(date -u +%%F)"\' sh %i\n' in unit
 
 
@@ -296,7 +299,9 @@ def test_a_run_that_ended_incomplete_is_not_tried_again():
     assert spec["timeZone"] == "Etc/UTC"
 
 
-@pytest.mark.parametrize("page", ["compose.yaml", "docs/operations.md"])
+@pytest.mark.parametrize(
+    "page", ["compose.yaml", "docs/operations/containers.md", "docs/operations/scrapyd.md"]
+)
 def test_passwords_are_written_for_their_owner_alone(page: str):
     found = re.findall(
         r"^.*printf '\w*PASSWORD.*\n.*$|^.*printf 'SCRAPYD.*$", text(page), re.MULTILINE
@@ -432,7 +437,7 @@ def test_the_image_has_the_command_smartcrawl():
         "pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build" in dockerfile
     )
     assert "\nARG EXTRAS=\n" in dockerfile
-    assert "--build-arg EXTRAS=" in text("docs/operations.md")
+    assert "--build-arg EXTRAS=" in text("docs/operations/containers.md")
 
 
 def test_the_image_installs_all_that_the_product_imports(imports: set[str], tmp_path: Path):
@@ -483,7 +488,8 @@ def test_a_unit_runs_what_the_documentation_installs(unit: Path):
         shares = unit.name == "smartcrawl-worker@.service"
         assert program.groups() == ("smartcrawl", " crawl --source" if shares else " due")
         assert "SuccessExitStatus=4\n" in lines
-    assert f"deploy/systemd/{unit.name}" in text("docs/operations.md")
+    pages = [path.read_text("utf-8") for path in (ROOT / "docs/operations").glob("*.md")]
+    assert any(f"deploy/systemd/{unit.name}" in page for page in pages)
 
 
 def test_units_are_hardened_alike():
@@ -565,7 +571,7 @@ def test_every_server_of_the_api_needs_keys_and_has_probes():
 
 
 def test_the_first_key_is_made_before_the_servers_start():
-    page = text("docs/operations.md")
+    page = text("docs/operations/kubernetes.md")
     (overrides,) = re.findall(r"--overrides='(.*?)'", page, re.DOTALL)
     (container,) = json.loads(overrides)["spec"]["containers"]
 
@@ -573,7 +579,7 @@ def test_the_first_key_is_made_before_the_servers_start():
     assert container["image"] == f"smartcrawl:{__version__}"
     assert container["envFrom"] == [{"secretRef": {"name": "smartcrawl"}}]
     line = "docker compose run --rm api serve --create-key first --scope operate"
-    assert line in page
+    assert line in text("docs/operations/containers.md")
     assert line in text("compose.yaml")
 
 

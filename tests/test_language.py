@@ -35,7 +35,11 @@ FOR_USERS = [
     "README.md", "docs/README.md", "docs/cli.md", "docs/settings.md", "docs/tutorial.md",
     "docs/faq.md", "docs/how-it-works.md", "docs/limits.md", "docs/exit-status.md",
     "docs/grow.md", "docs/sources.md", "docs/compared.md",
-    *(name(path) for path in sorted((ROOT / "docs/howto").glob("*.md"))),
+    *(
+        name(path)
+        for folder in ("docs/howto", "docs/operations")
+        for path in sorted((ROOT / folder).glob("*.md"))
+    ),
 ]  # fmt: skip
 
 

@@ -45,12 +45,20 @@ def anchors(page: Path) -> set[str]:
     found: dict[str, int] = {}
     result = set()
     for heading in re.findall(r"^#+ (.+?)\s*$", text, re.M):
-        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-        slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
-        count = found.get(slug, 0)
-        found[slug] = count + 1
-        result.add(f"{slug}-{count}" if count else slug)
+        plain = slug(re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading))
+        count = found.get(plain, 0)
+        found[plain] = count + 1
+        result.add(f"{plain}-{count}" if count else plain)
     return result
+
+
+def slug(heading: str) -> str:
+    """Return the fragment of a heading.
+
+    >>> slug("`smartcrawl audit`, and why")
+    'smartcrawl-audit-and-why'
+    """
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def is_broken(page: Path, link: str) -> bool:
@@ -100,10 +108,9 @@ def decisions() -> dict[int, str]:
     for page in sorted((ROOT / "docs" / "adr").glob("*.md")):
         text = page.read_text(encoding="utf-8")
         for heading, numbers in re.findall(r"^## (.+ \(ADR (\d+(?:, \d+)*)\))$", text, re.M):
-            slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
             for number in map(int, numbers.split(", ")):
                 assert number not in found, f"two sections have the number {number}"
-                found[number] = f"{page.name}#{slug}"
+                found[number] = f"{page.name}#{slug(heading)}"
     return found
 
 
@@ -156,6 +163,55 @@ def test_each_cell_of_the_comparison_has_its_source():
         for product, cell in zip(head[1:], row[1:], strict=True):
             (link,) = _INLINE.findall(cell)
             assert bool(urlsplit(link).scheme) == (product.strip() != "smartcrawl"), cell
+
+
+#: Chapters that docs/operations.md had, to which others link, and the page of each today.
+MOVED = {
+    "a-timer": "nightly.md",
+    "many-sources": "many-sources.md",
+    "the-http-api": "server.md",
+    "keys": "server.md#keys",
+    "behind-a-proxy": "proxy.md",
+    "several-servers": "proxy.md#several-servers",
+    "scrapyd": "scrapyd.md",
+    "jobs-in-scrapyd": "scrapyd.md#jobs-in-scrapyd",
+    "document-libraries": "libraries.md",
+    "in-a-scrapy-project-of-your-own": "project.md",
+    "items-of-your-own": "project.md#items-of-your-own",
+    "in-scrapyd-with-its-own-smartcrawl": "project.md#in-scrapyd-with-its-own-smartcrawl",
+    "backups": "backup.md",
+    "a-new-version": "upgrade.md",
+    "a-damaged-registry": "damaged.md",
+    "beyond-one-machine": "several-machines.md",
+    "workers-that-share-a-run": "workers.md",
+    "joining-a-run": "workers.md#joining-a-run",
+    "leaving-and-ending-it": "workers.md#leaving-and-ending-it",
+    "what-may-die": "losses.md",
+    "clocks": "losses.md#clocks",
+    "politeness": "losses.md#politeness",
+    "what-workers-cannot-share": "losses.md#what-workers-cannot-share",
+    "a-unit": "workers.md#a-unit",
+    "containers": "containers.md",
+    "kubernetes": "kubernetes.md",
+}
+
+
+def test_the_old_chapters_of_operations_lead_on():
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    led = dict(re.findall(r"^### (.+)\n\n\[.+\]\(operations/(\S+)\)$", text, re.M))
+
+    assert {slug(heading): place for heading, place in led.items()} == MOVED
+
+
+def test_each_page_of_operations_begins_with_the_shortest_way_and_is_short():
+    """Two screens of 50 lines, a paragraph of 110 characters a line."""
+    pages = sorted((ROOT / "docs" / "operations").glob("*.md"))
+
+    assert len(pages) > 10
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert text.split("\n\n")[1].startswith("For "), page.name
+        assert sum(1 + len(line) // 110 for line in text.splitlines()) <= 100, page.name
 
 
 MAP = ROOT / "docs" / "README.md"

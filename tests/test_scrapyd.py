@@ -272,7 +272,7 @@ class Shop:
     def __init__(self, folder: Path, server: Scrapyd) -> None:
         self._folder, self.server = folder / "project", server
         self.titles = folder / "titles"
-        manual = (ROOT / "docs/operations.md").read_text("utf-8")
+        manual = (ROOT / "docs/operations/project.md").read_text("utf-8")
         (three,) = re.findall(r"    ADDONS = .*\n(?:    \w+ = .*\n){2}", manual)
         (setup,) = re.findall(r"    from setuptools import .*?\n    \)\n", manual, re.DOTALL)
         settings = textwrap.dedent(three).replace("/var/lib/smartcrawl", str(folder / "state"))

@@ -118,7 +118,7 @@ def check_project_settings(spider: str, settings: BaseSettings) -> None:
         raise SettingError(
             f"the spider {spider} needs the smartcrawl add-on, which is missing in this "
             f'project: add ADDONS = {{"{_ADDON}": 100}} to its settings; '
-            "docs/operations.md has all three settings of a project of your own"
+            "docs/operations/project.md has all three settings of a project of your own"
         )
     is_given = (settings.getpriority("SCHEDULER") or 0) > SETTINGS_PRIORITIES[_PRIORITY]
     if is_given and not _is_scheduler_of_numbers(given):

@@ -4,7 +4,7 @@ Whatever happened: what registry and index hold in the end is what one worker ov
 nobody disturbed, makes of the same site. What is done, and when, is drawn with CHAOS_SEED (printed
 in pytest's header; set it to repeat a run). One run, and two minutes of them with `--all`.
 
-Source: INV-1, 2, 10, 22; docs/operations.md, "What may die".
+Source: INV-1, 2, 10, 22; docs/operations/losses.md.
 """
 
 import json

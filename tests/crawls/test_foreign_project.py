@@ -1,4 +1,4 @@
-"""A foreign Scrapy project uses smartcrawl by three settings (docs/operations.md)."""
+"""A foreign Scrapy project uses smartcrawl by three settings (docs/operations/project.md)."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.site_server import Page, Site, html
 pytestmark = pytest.mark.long(but=2)
 
 ROOT = Path(__file__).parents[2]
-MANUAL = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+MANUAL = (ROOT / "docs" / "operations" / "project.md").read_text(encoding="utf-8")
 SPIDERS = '''
 import scrapy
 from smartcrawl.engine.download.network import installed_resolver

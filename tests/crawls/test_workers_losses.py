@@ -3,7 +3,7 @@
 Each is compared with one worker over a file, which nothing disturbed. What would take a minute, a
 lease that is over, is let pass (Crew.bury).
 
-Source: ADR 30; docs/operations.md, "What may die".
+Source: ADR 30; docs/operations/losses.md.
 """
 
 import os

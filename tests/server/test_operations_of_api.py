@@ -1,4 +1,4 @@
-"""The HTTP API as docs/operations.md runs it: keys by its commands, behind its nginx."""
+"""The HTTP API as docs/operations runs it: keys by its commands, behind its nginx."""
 
 import os
 import re
@@ -23,7 +23,12 @@ from tests.servers import nginx
 from tests.servers.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
+#: The page of each chapter, and its heading there.
+CHAPTERS = {
+    "Keys": ("server", "## Keys"),
+    "Behind a proxy": ("proxy", "# The API behind a proxy"),
+    "Several servers": ("proxy", "## Several servers"),
+}
 HOST = "crawl.example.com"
 #: The program of the page, which changes to the folder of the project.
 PROGRAM = """\
@@ -39,7 +44,9 @@ test "$1 $2 $3" = "-u smartcrawl --" && shift 3 && exec "$@"
 
 def block(heading: str, starts: str) -> str:
     """Return the block of a chapter that starts with some words."""
-    chapter = PAGE.partition(f"\n### {heading}\n")[2].partition("\n### ")[0].partition("\n## ")[0]
+    page, line = CHAPTERS[heading]
+    text = (ROOT / "docs" / "operations" / f"{page}.md").read_text("utf-8")
+    chapter = f"\n{text}".partition(f"\n{line}\n")[2].partition("\n## ")[0]
     found = [
         textwrap.dedent(text)
         for text in re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", chapter, re.MULTILINE)
