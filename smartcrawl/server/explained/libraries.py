@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from anyio import to_thread
@@ -59,35 +60,40 @@ def libraries_data(
         logger.error("%s", error)
         raise api_unavailable(_AWAY) from error
     readable = ReadableJobs(connection, reader, ())
+    loaded = {domain_id: _loaded(storage, domain_id) for domain_id in ids}
+    every = [one.name for domain in loaded.values() if domain for one in domain.every_source]
+    names = {name for name in every if readable.may_read(name)}
+    statuses = _statuses(connection, context, names, now)
     owed = library_owed_rows(connection)
     domains = []
-    for domain_id in ids:
+    for domain_id, domain in loaded.items():
         reads_all = readable.may_read_library(domain_id, None)
-        reports = [each for each in archives if each.domain == domain_id] if reads_all else []
-        try:
-            domain = load_sharepoint_domain(storage, domain_id)
-        except SourceError as error:
-            logger.error("%s", error)
-            if reads_all:
-                domains.append(_domain(domain_id, None, [], reports))
-            continue
-        names = [one.name for one in domain.every_source if readable.may_read(one.name)]
-        if names or (reads_all and not domain.every_source):
-            statuses = _statuses(connection, context, names, now)
-            sources = [
-                _source(one, statuses.get(one.name), owed.get(one.name, LibraryOwed()))
-                for one in domain.every_source
-                if one.name in names
-            ]
+        declared = () if domain is None else domain.every_source
+        sources = [
+            _source(one, statuses.get(one.name), owed.get(one.name, LibraryOwed()))
+            for one in declared
+            if one.name in names
+        ]
+        if sources or (reads_all and not declared):
+            reports = [each for each in archives if each.domain == domain_id] if reads_all else []
             domains.append(_domain(domain_id, domain, sources, reports))
     return {"at": iso_time(now), "domains": domains}
 
 
+def _loaded(storage: Path, domain_id: str) -> Domain | None:
+    """Return a domain; None: its file has problems, which are logged."""
+    try:
+        return load_sharepoint_domain(storage, domain_id)
+    except SourceError as error:
+        logger.error("%s", error)
+        return None
+
+
 def _statuses(
-    connection: Connection, context: Context, names: Sequence[str], now: int
+    connection: Connection, context: Context, names: Collection[str], now: int
 ) -> dict[str, dict[str, Any]]:
     """Return the status of those of some sources that were ever crawled, by name."""
-    stored = [name for name in names if name in stored_visibilities(connection)]
+    stored = [name for name in stored_visibilities(connection) if name in names]
     found = sources_data(connection, context, stored, now)["sources"] if stored else []
     return {one["source"]: {key: one[key] for key in _STATUS} for one in found}
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.registry.connection import transaction
-from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.explained.answers import Libraries
-from smartcrawl.server.keys import Scope, make_api_key
+from smartcrawl.server.keys import Scope
+from smartcrawl.server.stores import Stores
 from tests.server.api_client import ask
 from tests.server.items.conftest import Desk
 from tests.server.library.conftest import declare
-from tests.server.pages.browsing import Visitor, words
+from tests.server.pages.browsing import Visitor, made_key, words
+from tests.server.pages.test_every_page import Noted
 
 pytestmark = pytest.mark.sqlite
 PATH = "/api/v1/libraries"
@@ -82,8 +82,8 @@ def test_domains_have_their_sources_with_what_is_owed(desk: Desk, tmp_path: Path
 
 def test_a_key_of_some_sources_sees_these_alone(desk: Desk, tmp_path: Path):
     fill(desk, tmp_path)
-    few = made_key_of(desk, "DOMAIN01.list01")
-    none = made_key_of(desk, "one")
+    few = made_key(desk.place.parent, Scope.READ, "DOMAIN01.list01")
+    none = made_key(desk.place.parent, Scope.READ, "one")
 
     (domain,) = ask(desk.app, "GET", PATH, headers={"X-API-Key": few}).json()["domains"]
     assert [one["sourceId"] for one in domain["sources"]] == ["list01"]
@@ -100,12 +100,29 @@ def test_a_private_library_is_as_if_it_were_not_there(desk: Desk, tmp_path: Path
     assert [one["sourceId"] for one in domain["sources"]] == ["list01"]
 
 
-def made_key_of(desk: Desk, source: str) -> str:
-    connection = registry_database(desk.place).open()
-    with transaction(connection):
-        text, _ = make_api_key(connection, "few", Scope.READ, 0, sources=[source])
-    connection.close()
-    return text
+class Statements(list[str]):
+    """Statements in their order."""
+
+    add = list.append
+
+
+def test_more_domains_take_no_more_statements(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    declare(tmp_path)
+    statements, read = Statements(), Stores.read
+    monkeypatch.setattr(
+        Stores,
+        "read",
+        lambda stores, work: read(stores, lambda seen: work(Noted(seen, statements))),
+    )
+    desk.read(PATH)
+    one = len(statements)
+    for number in range(2, 5):
+        declare(tmp_path, f"DOMAIN0{number}")
+
+    assert len(desk.read(PATH)["domains"]) == 4
+    assert len(statements) == 2 * one
 
 
 def test_the_page_of_libraries_has_what_is_owed_in_words(desk: Desk, tmp_path: Path):
@@ -119,6 +136,6 @@ def test_the_page_of_libraries_has_what_is_owed_in_words(desk: Desk, tmp_path: P
     text = words(page.get_element_by_id("main"))
     assert "1 to download, 1 to process, 2 to embed, 1 of them refused" in text
     assert "What <b>we</b> know" in text
-    assert "Nothing is known of DOMAIN02" in text
+    assert "DOMAIN02 is not read: the domain.json" in text
     assert "2025-06-15_03-00-12_DOMAIN01_all_incremental" in text
     assert page.xpath("//a[@href='/runs/1']")

@@ -53,7 +53,8 @@ def test_the_site_map_is_whole_and_each_page_is_there(shop: Shop, visitor: Visit
 class Noted:
     """A connection that notes its statements."""
 
-    def __init__(self, connection: Connection, noted: set[str]) -> None:
+    def __init__(self, connection: Connection, noted: Any) -> None:
+        """`noted` has an `add`, such as a set."""
         self._connection = connection
         self._noted = noted
 
