@@ -53,7 +53,7 @@ def add_pages(pages: Pages) -> None:
 
 
 def key_order_of_form(typed: dict[str, str]) -> dict[str, Any]:
-    """Return the body of the API for what was typed; what no number is stays as it is.
+    """Return the body of the API for what was typed; days that are not a number stay text.
 
     >>> key_order_of_form({"name": "grafana", "sources": "docs, wiki", "expires_days": "30"})
     {'name': 'grafana', 'sources': ['docs', 'wiki'], 'expires_days': 30}
@@ -94,7 +94,6 @@ async def _shown(
 ) -> Response:
     """Return the page of all keys; ``made``: a new one, whose text is shown now and never again."""
     found = await pages.read(request, _KEYS)
-    sources = await pages.read(request, "/api/v1/sources")
     hints = {name: one.description for name, one in KeyOrder.model_fields.items()}
     return pages.show(
         request,
@@ -108,5 +107,5 @@ async def _shown(
         done=done,
         hints=hints,
         scopes=SCOPES,
-        sources=[one["source"] for one in sources["sources"]],
+        sources=await pages.source_names(request),
     )

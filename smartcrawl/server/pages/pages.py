@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from smartcrawl import __version__
+from smartcrawl.registry.visibility import readable_source_names
 from smartcrawl.server.bodies import LIMIT
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import ApiError, api_invalid_input, request_id_of
@@ -225,6 +226,13 @@ class Pages:
         if reply.error is not None:
             raise reply.error
         return reply.data
+
+    async def source_names(self, request: Request) -> list[str]:
+        """Return the names of the crawled sources that the visitor may read."""
+        reader = self.context.reader(request)
+        return await self.context.stores.read_little(
+            lambda seen: readable_source_names(seen, reader)
+        )
 
     def redirect(self, path: str, typed: str = "") -> Response:
         """Return a redirect to another page of this server, after a form was carried out.

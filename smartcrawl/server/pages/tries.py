@@ -1,4 +1,4 @@
-"""Addresses that are tried: what the sources would do with them, and one page as indexed."""
+"""Trial of addresses: what the sources would do with them, and one page as indexed."""
 
 from __future__ import annotations
 
@@ -67,8 +67,7 @@ async def show_tried(
     """Return the page with its form and what was found."""
     sources = await pages.read(request, "/api/v1/jobs?limit=1000")
     names = {job["name"] for job in sources["jobs"] if job["type"] == "crawl"}
-    reported = await pages.read(request, "/api/v1/sources")
-    names |= {one["source"] for one in reported["sources"]}
+    names.update(await pages.source_names(request))
     return pages.show(
         request,
         "try.html",
