@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Sequence
 from functools import partial
-from threading import Semaphore
 from typing import Annotated, Any, Final
 
 from anyio import to_thread
@@ -240,7 +240,7 @@ def _tags(header: str) -> set[str]:
 
 def _add_diff(context: Context, router: APIRouter) -> None:
     stores = context.stores
-    turns = Semaphore(_DIFFS_AT_ONCE)
+    turns = asyncio.Semaphore(_DIFFS_AT_ONCE)  # waiting requests hold no thread
 
     @router.get(
         "/documents/{url_hash}/diff",
@@ -260,11 +260,6 @@ def _add_diff(context: Context, router: APIRouter) -> None:
         if not _HASH.fullmatch(url_hash):
             raise api_invalid_input("url_hash", "url_hash must be 64 hexadecimal digits")
         key = bytes.fromhex(url_hash)
-
-        def work() -> dict[str, Any]:
-            with turns:
-                return stores.read(
-                    partial(diff_data, context=context, key=key, query=query, reader=reader)
-                )
-
-        return json_response(await to_thread.run_sync(work))
+        work = partial(diff_data, context=context, key=key, query=query, reader=reader)
+        async with turns:
+            return json_response(await to_thread.run_sync(stores.read, work))
