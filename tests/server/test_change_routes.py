@@ -13,16 +13,13 @@ from lxml import etree
 from smartcrawl.model.urls import normalize_url, url_digest
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore, stored_snapshot_path
 from smartcrawl.registry.connection import transaction
-from smartcrawl.rules.model import Outcome
 from smartcrawl.server.explained.answers import Changes, PageDiff
 from smartcrawl.server.keys import Scope, make_api_key
 from tests.modules import ROOT
 from tests.registry.build import LATER, NOW, Desk
-from tests.registry.build import closing as choices
 from tests.server.api_client import application, ask, error_of
+from tests.server.two_runs import GUIDE, HOME, NEW, OLD, two_runs
 
-BASE = "https://docs.example.com/"
-HOME, GUIDE, OLD, NEW = (f"{BASE}{name}" for name in ("", "guide", "old", "new"))
 HASH = url_digest(normalize_url(GUIDE)).hex()
 DIFF = f"/api/v1/documents/{HASH}/diff"
 FEED = "/api/v1/changes.atom"
@@ -50,21 +47,7 @@ def stored(desk: Desk, folder: Path, text: str) -> bytes:
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     """Run 2 found a page new, one modified, and one lost."""
-    desk = Desk(tmp_path / "registry.db")
-    desk.closing = choices(max_ratio=1)
-    desk.open(now=NOW)
-    desk.write(*(desk.visit(url, f"a lantern at {url}") for url in (HOME, GUIDE, OLD)), now=NOW)
-    desk.seal(now=NOW)
-    desk.open(now=LATER)
-    desk.write(
-        desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304),
-        desk.visit(GUIDE, "other words"),
-        desk.visit(OLD, outcome=Outcome.NOT_FOUND, status=404),
-        desk.visit(NEW, "a new lantern"),
-        reached={desk.number(url): 0 for url in (HOME, GUIDE, OLD)},
-        now=LATER,
-    )
-    desk.seal(now=LATER)
+    desk = two_runs(tmp_path)
     yield desk
     desk.close()
 
@@ -83,7 +66,7 @@ def changes(folder: Path, **query: Any) -> dict[str, Any]:
     return found
 
 
-def told(found: dict[str, Any]) -> list[tuple[int, str, str]]:
+def listed(found: dict[str, Any]) -> list[tuple[int, str, str]]:
     return [(c["run"], c["kind"], c["url"]) for c in found["changes"]]
 
 
@@ -93,14 +76,14 @@ LAST = [(2, "new", NEW), (2, "modified", GUIDE), (2, "lost", OLD)]
 def test_the_changes_of_the_last_run_are_listed(desk: Desk, tmp_path: Path):
     found = changes(tmp_path)
 
-    assert told(found) == LAST
+    assert listed(found) == LAST
     guide = found["changes"][1]
     assert (guide["wordsAdded"], guide["urlHash"]) == (2, HASH)
     assert found["pagination"] == {"limit": 100, "next_cursor": None}
     first = [(1, "new", url) for url in (HOME, GUIDE, OLD)]
-    assert told(changes(tmp_path, since="2000-01-01")) == LAST + first
-    assert told(changes(tmp_path, since="1", source="docs")) == LAST
-    assert told(changes(tmp_path, since="2")) == []
+    assert listed(changes(tmp_path, since="2000-01-01")) == LAST + first
+    assert listed(changes(tmp_path, since="1", source="docs")) == LAST
+    assert listed(changes(tmp_path, since="2")) == []
 
 
 def test_a_cursor_leads_through_all_changes(desk: Desk, tmp_path: Path):
@@ -108,11 +91,11 @@ def test_a_cursor_leads_through_all_changes(desk: Desk, tmp_path: Path):
     for _ in range(6):
         query = {"since": "2000-01-01", "limit": 1} | ({} if cursor is None else {"cursor": cursor})
         page = changes(tmp_path, **query)
-        found += told(page)
+        found += listed(page)
         cursor = page["pagination"]["next_cursor"]
 
     assert cursor is None
-    assert found == told(changes(tmp_path, since="2000-01-01"))
+    assert found == listed(changes(tmp_path, since="2000-01-01"))
 
 
 @pytest.mark.parametrize(

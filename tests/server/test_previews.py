@@ -19,7 +19,7 @@ from smartcrawl.server.explained.fetching import HostTurns, NotFetchedError
 from smartcrawl.server.keys import Scope
 from tests.registry.build import Desk
 from tests.server.api_client import application, ask, error_of
-from tests.server.pages.browsing import Visitor, form_of, made_key, parsed, words
+from tests.server.pages.browsing import Visitor, form_of, logged_in_visitor, made_key, parsed, words
 
 NOW = 1_750_000_000
 PAGE = """<!doctype html><html lang=en><head><title>{title}</title></head><body>
@@ -381,8 +381,8 @@ def test_the_page_leads_from_a_decision_to_a_preview(app: ASGIApp, site: Site):
 
 
 def test_who_reads_is_offered_no_request(folder: Path, site: Site):
-    visitor = Visitor(served(folder, host="0.0.0.0", pages_limit=10**9))
-    visitor.submit("/login", "/login", key=made_key(folder, Scope.READ))
+    app = served(folder, host="0.0.0.0", pages_limit=10**9)
+    visitor = logged_in_visitor(app, folder, Scope.READ)
     page = parsed(visitor.get("/try", params={"urls": f"{site.url}/x"}))
 
     assert [f.get("action") for f in page.forms if f.method == "POST"] == ["/logout", "/theme"]

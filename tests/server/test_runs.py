@@ -10,32 +10,16 @@ from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.model import Outcome
 from smartcrawl.server.explained.answers import Hosts, RunPages, Runs, RunSamples, RunStory, Sources
-from tests.registry.build import LATER, NOW, Desk
+from tests.registry.build import LATER, Desk
 from tests.registry.build import closing as choices
 from tests.server.api_client import application, ask, error_of
-
-BASE = "https://docs.example.com/"
-HOME, GUIDE, OLD, NEW = (f"{BASE}{name}" for name in ("", "guide", "old", "new"))
+from tests.server.two_runs import BASE, GUIDE, HOME, NEW, OLD, two_runs
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     """Run 2 found a page new, one modified, and one lost, and was cut short."""
-    desk = Desk(tmp_path / "registry.db")
-    desk.closing = choices(max_ratio=1)
-    desk.open(now=NOW)
-    desk.write(*(desk.visit(url, f"a lantern at {url}") for url in (HOME, GUIDE, OLD)), now=NOW)
-    desk.seal(now=NOW)
-    desk.open(now=LATER)
-    desk.write(
-        desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304),
-        desk.visit(GUIDE, "other words"),
-        desk.visit(OLD, outcome=Outcome.NOT_FOUND, status=404),
-        desk.visit(NEW, "a new lantern"),
-        reached={desk.number(url): 0 for url in (HOME, GUIDE, OLD)},
-        now=LATER,
-    )
-    desk.seal("max_pages", now=LATER)
+    desk = two_runs(tmp_path, "max_pages")
     yield desk
     desk.close()
 

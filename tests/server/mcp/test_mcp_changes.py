@@ -12,7 +12,7 @@ from tests.server.test_change_routes import GUIDE, HASH, NEW, OLD, desk
 __all__ = ["desk"]  # a fixture
 
 
-def test_changes_of_the_last_run_are_told(desk: Desk):
+def test_changes_of_the_last_run_are_listed(desk: Desk):
     new, modified, lost = mcp_changes(desk.connection, "last").changes
 
     assert [one.url for one in (new, modified, lost)] == [NEW, GUIDE, OLD]
@@ -40,28 +40,24 @@ def test_text_of_pages_shows_what_is_not_seen(desk: Desk):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "why"),
     [
         ({"since": "yesterday"}, "is not a run or a time"),
         ({"since": "last", "cursor": "x"}, "cursor must be the next_cursor"),
         ({"since": "last", "source": "nobody"}, "nobody"),
     ],
 )
-def test_wrong_arguments_are_refused(desk: Desk, given: dict[str, str], told: str):
-    with pytest.raises(McpRefusalError, match=told):
+def test_wrong_arguments_are_refused(desk: Desk, given: dict[str, str], why: str):
+    with pytest.raises(McpRefusalError, match=why):
         mcp_changes(desk.connection, **given)
 
 
-def test_private_sources_are_told_to_those_who_may_read_them(desk: Desk):
+def test_changes_of_a_private_source_need_a_key_that_reads_it(desk: Desk):
     with transaction(desk.connection):
         desk.connection.execute("UPDATE source SET visibility = 'private'").fetchall()
 
     assert mcp_changes(desk.connection, "last", reader=Reader()).changes == []
-    assert (
-        len(
-            mcp_changes(desk.connection, "last", reader=Reader(sources=frozenset({"docs"}))).changes
-        )
-        == 3
-    )
+    of_docs = Reader(sources=frozenset({"docs"}))
+    assert len(mcp_changes(desk.connection, "last", reader=of_docs).changes) == 3
     with pytest.raises(McpRefusalError):
         mcp_changes(desk.connection, "last", source="docs", reader=Reader())

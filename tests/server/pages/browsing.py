@@ -88,3 +88,11 @@ def made_key(folder: Path, scope: Scope = Scope.READ, *sources: str, **more: Any
         text, _ = make_api_key(connection, "of a test", scope, 0, sources=sources, **more)
     connection.close()
     return text
+
+
+def logged_in_visitor(app: ASGIApp, folder: Path, scope: Scope, **more: Any) -> Visitor:
+    """Return a visitor who logged in with a new key; `more`: as of `made_key`."""
+    visitor = Visitor(app)
+    key = made_key(folder, scope, **more)
+    assert visitor.submit("/login", "/login", key=key).status_code == 303
+    return visitor

@@ -10,7 +10,15 @@ from smartcrawl.server.pages.job_form import JOB_FIELDS, job_of_form, typed_job,
 from smartcrawl.sources.jobs import EXAMPLE, JobDefinition
 from tests.registry.build import Desk
 from tests.server.api_client import application, ask
-from tests.server.pages.browsing import HOST, Visitor, form_of, made_key, parsed, words
+from tests.server.pages.browsing import (
+    HOST,
+    Visitor,
+    form_of,
+    logged_in_visitor,
+    made_key,
+    parsed,
+    words,
+)
 
 NOW = 1_750_000_000  # 2025-06-15T15:06:40Z
 DOCS = "job_0f985b3eccd29128"  # of the declared source docs
@@ -174,7 +182,7 @@ def test_the_next_five_times_are_shown_without_and_with_scripts(visitor: Visitor
     assert ask(visitor.app, "GET", "/api/v1/jobs").json()["pagination"]["total"] == 1
 
 
-def test_the_api_tells_the_next_times(visitor: Visitor):
+def test_the_api_lists_the_next_times(visitor: Visitor):
     answer = ask(visitor.app, "GET", "/api/v1/fires?cron=0%203%20*%20%20*%201&limit=2")
     assert answer.json() == {
         "cron": "0 3 * * 1",
@@ -223,9 +231,7 @@ def test_all_pages_of_a_source_are_fetched_anew_after_a_question(tmp_path: Path,
 
 def keyed(folder: Path, scope: Scope, clock: Any = None) -> Visitor:
     app = application(folder, host="0.0.0.0", pages_limit=10**9, clock=clock)
-    visitor = Visitor(app)
-    assert visitor.submit("/login", "/login", key=made_key(folder, scope)).status_code == 303
-    return visitor
+    return logged_in_visitor(app, folder, scope)
 
 
 def test_who_reads_sees_settings_and_changes_none(tmp_path: Path):

@@ -6,13 +6,12 @@ import pytest
 
 from smartcrawl.server.keys import Scope
 from tests.server.api_client import application
-from tests.server.pages.browsing import Visitor, form_of, made_key, parsed, words
+from tests.server.pages.browsing import Visitor, form_of, logged_in_visitor, parsed, words
 
 
 def keyed(folder: Path, scope: Scope) -> Visitor:
-    visitor = Visitor(application(folder, host="0.0.0.0", pages_limit=10**9))
-    assert visitor.submit("/login", "/login", key=made_key(folder, scope)).status_code == 303
-    return visitor
+    app = application(folder, host="0.0.0.0", pages_limit=10**9)
+    return logged_in_visitor(app, folder, scope)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from smartcrawl.server.keys import Scope
 from smartcrawl.server.pages.runs import run_log_tail, run_result_word
 from tests.registry.build import LATER, Desk
 from tests.server.api_client import application
-from tests.server.pages.browsing import Visitor, form_of, made_key, parsed, words
+from tests.server.pages.browsing import Visitor, form_of, logged_in_visitor, parsed, words
 from tests.server.test_removals import BASE, KEPT, LOST, PAGES, Site
 
 HOSTILE = "https://docs.example.com/<b hx-get=/x>'\"\u202ex"
@@ -44,10 +44,7 @@ def keyed(site: Site, scope: Scope) -> Visitor:
     run = {"registry": site.folder / "registry.db"}
     clock = lambda: float(LATER + 7_200)  # noqa: E731
     app = application(site.folder, run=run, host="0.0.0.0", clock=clock, pages_limit=10**9)
-    visitor = Visitor(app)
-    key = made_key(site.folder, scope, expires=LATER + 10**6)
-    assert visitor.submit("/login", "/login", key=key).status_code == 303
-    return visitor
+    return logged_in_visitor(app, site.folder, scope, expires=LATER + 10**6)
 
 
 def cells(page: HtmlElement, caption: str) -> list[list[str]]:
@@ -425,18 +422,6 @@ def test_the_requests_of_a_run_are_drawn_and_live_while_it_is_open(site: Site, v
     assert len(fresh(site).page("/runs/3").xpath("//figure")) == 1
 
 
-def test_the_picture_of_a_private_run_is_not_shared(site: Site):
-    site.desk.open(now=LATER + 60)
-    with transaction(site.desk.connection):
-        site.desk.connection.execute("UPDATE source SET visibility = 'private'")
-    reader, admin = keyed(site, Scope.READ), keyed(site, Scope.ADMIN)
-    reader.app = admin.app
-    watch = {"HX-Request": "true"}
-
-    assert admin.get("/runs/3?part=chart", headers=watch).status_code == 286
-    assert reader.get("/runs/3?part=chart", headers=watch).status_code == 404
-
-
 def test_runs_of_a_source_have_pictures_of_their_changes_and_stored_pages(
     site: Site, visitor: Visitor
 ):
@@ -473,7 +458,8 @@ def test_a_run_that_no_job_ran_says_where_its_log_is(site: Site, visitor: Visito
     assert not shown.xpath("//b[@hx-get]")
 
 
-def test_rights_are_checked_before_the_shared_fragment(site: Site):
+@pytest.mark.parametrize("part", ["", "?part=chart"])
+def test_rights_are_checked_before_a_shared_fragment(site: Site, part: str):
     site.desk.open(now=LATER + 60)
     with transaction(site.desk.connection):
         site.desk.connection.execute("UPDATE source SET visibility = 'private'")
@@ -482,8 +468,8 @@ def test_rights_are_checked_before_the_shared_fragment(site: Site):
     watch = {"HX-Request": "true"}
 
     with site.database.take("docs", "now"):
-        assert admin.get("/runs/3", headers=watch).status_code == 200
-        assert reader.get("/runs/3", headers=watch).status_code == 404
+        assert admin.get(f"/runs/3{part}", headers=watch).status_code == 200
+        assert reader.get(f"/runs/3{part}", headers=watch).status_code == 404
 
 
 def test_a_run_whose_process_died_says_so(site: Site, visitor: Visitor):
