@@ -15,9 +15,9 @@ from prometheus_client.registry import Collector
 from smartcrawl.reports.measures import OUTCOMES, SourceMeasures
 from smartcrawl.rules.alarms import source_age
 
-#: What is measured of a source, in one number; None: it has none.
+#: A measure of a source at a time (Unix seconds); None: the source has no value.
 _Value = Callable[[SourceMeasures, int], float | None]
-#: The same by the value of a further label.
+#: A measure of a source by the value of a further label.
 _Values = Callable[[SourceMeasures], Mapping[str, float]]
 
 
@@ -177,7 +177,7 @@ def _several(
 def crawl_metrics_text(measures: Iterable[SourceMeasures] | None, now: int) -> bytes:
     """Return the measures in the text format of Prometheus; ``now`` is in Unix seconds.
 
-    ``measures`` None: the registry could not be read, which a measure of its own says.
+    ``measures`` None: the registry could not be read; ``smartcrawl_registry_up`` is 0 then.
     """
     registry = CollectorRegistry()
     registry.register(_Crawl(measures, now))

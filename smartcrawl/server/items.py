@@ -429,7 +429,7 @@ class ItemOrders:
         """Have all pages of a source downloaded and indexed anew.
 
         Raises:
-            JobError: no page of it is stored, no run takes it any more, or it has too many pages.
+            JobError: it was never crawled, no run takes it any more, or it has too many pages.
         """
         if not self._may_read(source) or source not in self._stored:
             reason = "no source of this name was crawled"

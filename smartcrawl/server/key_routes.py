@@ -95,10 +95,10 @@ def key_data(key: Key, now: float) -> dict[str, Any]:
 
 
 def _refuse_without_key(request: Request) -> None:
-    """Refuse who has no key, where none is needed: a key reads more than such a caller, for good.
+    """Refuse a request without a key also where none is needed: a new key would read more.
 
     Raises:
-        ApiError: there is none.
+        ApiError: the request has no key.
     """
     if request.scope.get("smartcrawl.key") is None:
         raise ApiError("FORBIDDEN", reason=_NO_ADMIN)
@@ -141,11 +141,11 @@ def add_routes(context: Context, router: APIRouter) -> None:
         **described,
     )
     async def revoke_key(request: Request, key_id: _ID) -> Response:
+        _refuse_without_key(request)
         if await request.body():
             raise api_invalid_input(None, "DELETE takes no body")
         if not _KEY_ID.fullmatch(key_id):
             raise api_not_found(_NO_KEY, reason=_NO_ID)
-        _refuse_without_key(request)
 
         def work(connection: Connection) -> bool:
             revoke_api_key(connection, key_id, int(context.clock()))

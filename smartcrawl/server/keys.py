@@ -59,13 +59,10 @@ _KEY: Final = re.compile(r"sc_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _INSERT = """
 INSERT INTO api_key (id, name, scope, hash, created, expires, sources) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
-_FIND = "SELECT id, name, scope, created, expires, revoked, sources, hash FROM api_key WHERE id = ?"
-_LIST = (
-    "SELECT id, name, scope, created, expires, revoked, sources FROM api_key ORDER BY created, id"
-)
-_FIND_LISTED = """
-SELECT id, name, scope, created, expires, revoked, sources FROM api_key WHERE id = ?
-"""
+_COLUMNS = "id, name, scope, created, expires, revoked, sources"
+_FIND = f"SELECT {_COLUMNS}, hash FROM api_key WHERE id = ?"
+_LIST = f"SELECT {_COLUMNS} FROM api_key ORDER BY created, id"
+_FIND_LISTED = f"SELECT {_COLUMNS} FROM api_key WHERE id = ?"
 _REVOKE = "UPDATE api_key SET revoked = ? WHERE id = ? AND revoked IS NULL"
 _COUNTS = """
 SELECT count(*) FROM api_key WHERE revoked IS NULL AND (expires IS NULL OR expires > ?)

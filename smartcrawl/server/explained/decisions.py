@@ -1,4 +1,4 @@
-"""Addresses that are tried: what the sources would do with each of them, without a request."""
+"""What the sources would do with addresses, without a request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXAMPLE: Final[dict[str, Any]] = {"urls": ["https://docs.example.com/guide"], "
 
 
 class TriedAddresses(BaseModel):
-    """Addresses, and the source that is asked about them."""
+    """Addresses, and the source whose decision is wanted."""
 
     model_config = ConfigDict(
         strict=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]}
@@ -65,7 +65,8 @@ def api_decisions(
     found = AddressDecisions(connection, options, sources.known, sources.robots, names)
     return {
         "decisions": [
-            _decided(url.strip(), found, sources, guard) for url in dict.fromkeys(tried.urls)
+            _decided(url, found, sources, guard)
+            for url in dict.fromkeys(url.strip() for url in tried.urls)
         ]
     }
 
@@ -73,7 +74,7 @@ def api_decisions(
 def _decided(
     url: str, found: AddressDecisions, sources: ReadSources, guard: ConnectionGuard
 ) -> dict[str, Any]:
-    """Return what becomes of one address; of one that is none, why."""
+    """Return the decisions about one address, or why it cannot be crawled."""
     empty: dict[str, Any] = {"url": url, "records": [], "sources": [], "isAddress": False}
     if url_item_kind(normalize_url(url)) == "url":
         try:

@@ -40,11 +40,11 @@ class NotFetchedError(Exception):
 
 
 class HostTurns:
-    """The turns of hosts: requests for one of them keep its delay, whoever tries."""
+    """The turns of hosts: all previews together keep its delay."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._free: dict[str, float] = {}  #: when each may be asked again
+        self._free: dict[str, float] = {}  #: when each may be requested again
         self._lock = Lock()
 
     def wait(self, host: str, delay: float) -> float:
@@ -58,7 +58,7 @@ class HostTurns:
             at = max(now, self._free.get(host, 0.0))
             if at - now > _LONGEST_WAIT:
                 raise NotFetchedError(
-                    f"{host} was asked a moment ago, and its delay is {delay:g} s: try again in"
+                    f"{host} was requested a moment ago, and its delay is {delay:g} s: try again in"
                     f" {at - now:.0f} s"
                 )
             if len(self._free) >= _MOST_HOSTS:
@@ -88,7 +88,7 @@ class FetchedPage(NamedTuple):
 
 @dataclass(slots=True)
 class PageFetch:
-    """Requests one page."""
+    """The request for one page, after robots.txt and the login if the source needs them."""
 
     options: Options
     database: Database
@@ -183,7 +183,7 @@ class PageFetch:
         return FetchedPage(found, session.shows(Answer(url, found.status, found.lines, found.body)))
 
     def _headers(self, url: str) -> dict[str, str]:
-        """Return the headers of a request; those of the source go to the origins of its seeds."""
+        """Return the headers of a request; those of the source go to its seeds' origins."""
         page = self.page
         found = {"User-Agent": page.user_agent, "Accept": "text/html,*/*;q=0.8"}
         source = page.source

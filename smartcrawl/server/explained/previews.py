@@ -74,7 +74,7 @@ class TriedPreview(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What the registry and the sources say before a page is requested."""
+    """The rules for one request, read from the registry and the sources."""
 
     page: TriedPage
     config: SourceExtractionConfig
@@ -83,7 +83,7 @@ class _Prepared:
 
 
 class Previews:
-    """Previews of one server: two at once, each host in its turn."""
+    """Previews of one server: two at once, each host at its delay."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -94,7 +94,7 @@ class Previews:
         """Return what a page would give, under the keys of ``Preview``; it blocks its thread.
 
         Raises:
-            ApiError: the address is none, there is no such source, or too many are under way.
+            ApiError: the address is invalid, no source has the name, or too many are under way.
         """
         url = _checked_address(tried.url.strip(), self._context.options)
         prepared = self._context.stores.read_moment(
@@ -130,7 +130,7 @@ class Previews:
         host, of = url_host_key(url), name or ""
         refusal = reason_against_host(connection, host, int(context.clock()))
         if refusal is not None and source is None:
-            refusal = "its host gets no request at present"  # whose it is, is told to its readers
+            refusal = "its host gets no request at present"  # the reason may name a source
         robots, is_obeyed = sources.robots, sources.robots.is_obeyed(of)
         login = None
         if source is not None:
@@ -197,7 +197,7 @@ def _checked_address(url: str, options: Options) -> str:
     """Return the address as it is requested.
 
     Raises:
-        ApiError: it is none, or a private one.
+        ApiError: it is invalid or private.
     """
     try:
         requested = declared_job_address(url)

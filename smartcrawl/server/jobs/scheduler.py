@@ -228,7 +228,7 @@ class SchedulerThread:
         *,
         ending: Event | None = None,
     ) -> None:
-        """``works``: done in this order, each tick. ``ending``: that of another thread."""
+        """``works``: done in this order, each tick. ``ending``: ends it; None: its own event."""
         self._database = database
         self._works = works
         self._clock = clock

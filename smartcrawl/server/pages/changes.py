@@ -89,15 +89,14 @@ def _by_run(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 change
                 | {
                     "much": how_much_changed(change),
-                    "where": "" if change["lines"] and change["url"] is None
-                    else where_it_changed(change),
+                    "where": where_it_changed(change),
                     "isBad": change["kind"] in _WARN,
                 }
                 for change in of_run
             ],
         }
         for (source, run), of_run in groupby(changes, lambda one: (one["source"], one["run"]))
-    ]  # fmt: skip
+    ]
 
 
 def _pairs(lines: Sequence[Line]) -> Iterator[tuple[Line | None, Line | None]]:

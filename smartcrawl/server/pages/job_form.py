@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -77,10 +77,7 @@ def _field(group: str, name: str, schema: Mapping[str, Any], *, is_required: boo
         is_required=is_required,
         choices=_YES_OR_NO if "boolean" in types else words,
     )
-    return JobField(
-        **{key: getattr(field, key) for key in JobField.__slots__ if key != "usual"},
-        usual=field.typed(schema.get("default")),
-    )
+    return replace(field, usual=field.typed(schema.get("default")))
 
 
 def job_form_groups() -> list[tuple[str, list[JobField]]]:

@@ -79,10 +79,8 @@ def add_pages(pages: Pages) -> None:
 def _add_force(pages: Pages) -> None:
     async def confirm(request: Request, problem: ApiError | None = None) -> Response:
         job = await page_job(pages, request)
-        title, status = f"Fetch {job['name']} anew?", 200 if problem is None else problem.status
-        return pages.show(
-            request, "job_force.html", status=status, title=title, job=job, problem=problem
-        )
+        title = f"Fetch {job['name']} anew?"
+        return _confirmation(pages, request, "job_force.html", job, title=title, problem=problem)
 
     async def force(request: Request) -> Response:
         job, once = await page_job(pages, request), page_form(request).get("once", "")
@@ -109,10 +107,8 @@ def _add_deletion(pages: Pages) -> None:
         job = await page_job(pages, request)
         if job["declared"]:
             raise api_not_found("", reason="a declared source is deleted in its file")
-        title, status = f"Delete {job['name']}?", 200 if problem is None else problem.status
-        return pages.show(
-            request, "job_delete.html", status=status, title=title, job=job, problem=problem
-        )
+        title = f"Delete {job['name']}?"
+        return _confirmation(pages, request, "job_delete.html", job, title=title, problem=problem)
 
     async def delete(request: Request) -> Response:
         job = await page_job(pages, request)
@@ -123,6 +119,20 @@ def _add_deletion(pages: Pages) -> None:
 
     pages.add("/jobs/{job}/delete", confirm)
     pages.add("/jobs/{job}/delete", delete, method="POST")
+
+
+def _confirmation(
+    pages: Pages,
+    request: Request,
+    template: str,
+    job: dict[str, Any],
+    *,
+    title: str,
+    problem: ApiError | None,
+) -> Response:
+    """Return the question before an order to a job; ``problem``: why the order was refused."""
+    status = 200 if problem is None else problem.status
+    return pages.show(request, template, status=status, title=title, job=job, problem=problem)
 
 
 def _typed(given: Mapping[str, str]) -> dict[str, str]:
