@@ -21,6 +21,7 @@ from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
+from smartcrawl.registry.removal.tombstones import failed_start_sources
 from smartcrawl.reports.alarms import check_data, check_line, source_alarms
 from smartcrawl.reports.status import (
     SourceStatus,
@@ -44,6 +45,7 @@ from smartcrawl.terminal.sources import print_wrong_tables
 
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
 _COLUMNS: Final = 80  #: of a line in a pipe, to count the lines of a screen
+_NAMED: Final = 3  #: failed starts that are named
 _BEFORE: Final = 13  #: columns of a label
 
 #: Labels of the lines that a source keeps where there is no room for all of them.
@@ -211,6 +213,7 @@ class Command(RegistryCommand):
         Raises:
             RegistryError: nothing was crawled yet.
         """
+        starts = [] if sources else failed_start_sources(connection)
         alarms = source_alarms(
             connection,
             self.options,
@@ -218,10 +221,12 @@ class Command(RegistryCommand):
             is_held=self.database.is_held,
             declared=load_stored_jobs_and_sources(self.options, connection),
             sources=sources,
+            left_out=starts,
         )
         if not alarms:
             start = program_crawl_line("https://…")
-            raise RegistryError(f"nothing was crawled yet; start with: {start}")
+            tried = f" ({report_noun(len(starts), 'start')} failed)" if starts else ""
+            raise RegistryError(f"nothing was crawled yet{tried}; start with: {start}")
         self._tell()
         level = worst_level(one.alarm for one in alarms)
         line = check_line(alarms, now)
@@ -240,6 +245,7 @@ class Command(RegistryCommand):
         if opts.check:
             self._level = self._check(connection, sources, now, opts)
             return
+        starts = [] if sources else failed_start_sources(connection)
         vanished, wrong, visibilities = self._undeclared(connection, sources)
         *found, total = status_report(
             connection,
@@ -248,6 +254,7 @@ class Command(RegistryCommand):
             vanished=vanished,
             wrong=wrong,
             visibilities=visibilities,
+            left_out=starts,
         )
         longest = self.options.schedule.longest
         if opts.format == "json":
@@ -258,14 +265,19 @@ class Command(RegistryCommand):
                 "sources": rows,
                 "total": status_report_data(total),
                 "verdicts": verdicts,
+                "failedStarts": starts,
             }
             print_json(answer)
             return
         if not found:
             print(f"nothing was crawled yet; start with: {program_crawl_line('https://…')}")
+            for line in self._starts(starts):
+                line.print()
             return
         blocks = [self._block(one, now) for one in found]
         whole = [*blocks, *self._total(found, total)]
+        if starts:
+            whole.append(self._starts(starts))
         for lines in (
             whole if opts.details else status_command_screen(whole, blocks, self._more(opts))
         ):
@@ -315,6 +327,16 @@ class Command(RegistryCommand):
         if len(found) == 1:
             return []
         return [[Line("", f"[bold]all {len(found)} sources[/]"), *status_command_figures(total)]]
+
+    def _starts(self, names: Sequence[str]) -> list[Line]:
+        """Return the line of the sources that are left out; none without any."""
+        if not names:
+            return []
+        shown = ", ".join(names[:_NAMED])
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        text = f"{report_noun(len(names), 'failed start')} left out, without a page: {shown}{more}"
+        remedy = self.again("forget", "--source", names[0])
+        return [Line("", f"{escape(escaped_text(text))}. To remove the first:", remedy)]
 
     def _more(self, opts: Namespace) -> str:
         only = ["--source", opts.source] if opts.source else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -78,11 +78,13 @@ def source_alarms(
     is_held: Callable[[str], bool],
     declared: DeclaredSources | None,
     sources: Sequence[str] = (),
+    left_out: Collection[str] = (),
 ) -> list[ReportedAlarm]:
     """Return the alarm of each source (of all where none is named), by name.
 
     ``now`` is in Unix seconds. ``is_held``: whether a process crawls a source. ``declared``: the
     sources of today, None where they cannot be read: the limits of the settings count then.
+    ``left_out``: those that have no alarm.
     """
     vanished = () if declared is None else vanished_sources(connection, options, declared)
     *found, _ = status_report(
@@ -92,6 +94,7 @@ def source_alarms(
         vanished=vanished,
         wrong=() if declared is None else declared.wrong,
         visibilities=declared_visibilities(declared or {}),
+        left_out=left_out,
     )
     times = seen_source_times(connection)
     alarms = []

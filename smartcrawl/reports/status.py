@@ -427,15 +427,18 @@ def status_report(
     wrong: Collection[str] = (),
     visibilities: Mapping[str, Visibility] | None = None,
     readable: Readable = None,
+    left_out: Collection[str] = (),
 ) -> list[SourceStatus]:
     """Return the status of some sources (of all where none is named), and last their total.
 
     A source is listed from its first run on. ``vanished``: those that are declared no more.
     ``wrong``: those whose tables have mistakes. ``visibilities``: those that tables declare.
-    ``readable``: those that the caller may read; None: every one.
+    ``readable``: those that the caller may read; None: every one. ``left_out``: those that are
+    neither listed nor counted.
     """
     with read_transaction(connection):
         rows = _rows(connection, _SOURCES, _choice(sources, readable))
+        rows = [row for row in rows if row[1] not in left_out]
         names = {no: (str(name), str(kind)) for no, name, kind, _ in rows}
         stored = {str(name): Visibility(word) for _, name, _, word in rows}
         wanted = {"wanted": numbers_for_sql(names), "now": now}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Final
@@ -43,6 +43,8 @@ _NEXT: Final[dict[JobStatus, frozenset[JobStatus]]] = {
     _S.CANCELLED: frozenset(),
 }
 _ENDED: Final = frozenset({_S.COMPLETED, _S.FAILED})
+#: Words of reasons that the place where a run starts gave nothing.
+_FAILED_STARTS: Final = frozenset({SEED_FAILED, NO_PAGES, "listing"})
 #: Outcomes of visits that brought or confirmed a page.
 _BROUGHT: Final = (
     Word.NEW,
@@ -124,6 +126,20 @@ def is_run_in_vain(reasons: Sequence[str], words: Mapping[str, int], seeds: int)
     )
     brought = any(words.get(word.word) for word in _BROUGHT)
     return NO_PAGES in reasons or 0 < seeds <= failed or (bool(words) and not brought)
+
+
+def is_start_failed(state: RunState, reasons: Iterable[str]) -> bool:
+    """Whether a run ended by itself, and got no answer to build on at the place where it starts.
+
+    >>> is_start_failed(RunState.SWEPT, ["robots_unknown: a.example", "seed_failed: http://b.c/"])
+    True
+    >>> is_start_failed(RunState.SWEPT, ["max_pages"])
+    False
+    >>> is_start_failed(RunState.INTERRUPTED, ["interrupted"])
+    False
+    """
+    words = {reason.partition(":")[0] for reason in reasons}
+    return state is RunState.SWEPT and not words.isdisjoint(_FAILED_STARTS)
 
 
 def job_after_exit(before: JobStatus, exit_status: int | None, *, in_vain: bool = False) -> JobExit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -9,6 +10,8 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.numbers import keep_last_run_number
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_numbers
 from smartcrawl.registry.removal.candidates import EndingRunRow
+from smartcrawl.rules.model import RunState
+from smartcrawl.rules.run_orders import is_start_failed
 from smartcrawl.sources.kinds import FILES, GITHUB, SITE
 
 MOST = 10_000  #: tombstones that one run deletes
@@ -111,6 +114,13 @@ SELECT o.no, o.kind FROM source o
    AND NOT EXISTS (SELECT 1 FROM due_run d WHERE d.source = o.name)
    AND NOT EXISTS (SELECT 1 FROM process p WHERE p.kind = 'due' AND p.id = o.name)
 """
+#: The ends of all runs of sources that a command named by their address, and none was complete.
+_STARTS: Final = """
+SELECT o.name, r.state, r.reasons FROM source o JOIN run r ON r.source = o.no
+ WHERE NOT o.declared
+   AND NOT EXISTS (SELECT 1 FROM run c WHERE c.source = o.no AND c.complete)
+ ORDER BY o.name
+"""
 _RECORDS: Final = f"SELECT no FROM record WHERE source = ? LIMIT {MOST}"
 _OF_RECORDS: Final = tuple(
     f"DELETE FROM {table} WHERE no IN carray(?)" for table in ("pin", "dead_letter", "collapse")
@@ -132,6 +142,19 @@ _OF_SOURCE: Final = (
 def is_empty_source(connection: Connection, name: str) -> bool:
     """Whether nothing is stored of a source, and nothing that ``undo`` could bring back."""
     return _empty_source_number(connection, name) is not None
+
+
+def failed_start_sources(connection: Connection) -> list[str]:
+    """Return the sources that an address made and of which no run got anything, by name.
+
+    Nothing is stored of them, and each of their runs failed at its start (``is_start_failed``).
+    Declared sources and those of jobs are never among them.
+    """
+    failed: dict[str, bool] = {}
+    for name, state, reasons in connection.execute(_STARTS):
+        in_vain = is_start_failed(RunState(state), json.loads(reasons))
+        failed[str(name)] = failed.get(str(name), True) and in_vain
+    return [name for name, is_so in failed.items() if is_so and is_empty_source(connection, name)]
 
 
 def delete_empty_source_rows(connection: Connection, name: str) -> bool:
