@@ -21,7 +21,8 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")})
 POSTGRESQL = ROOT / "docs" / "howto" / "postgresql.md"
 ELASTICSEARCH = ROOT / "docs" / "howto" / "elasticsearch.md"
-OF_OTHERS = (TUTORIAL, POSTGRESQL, ELASTICSEARCH)  # with tests of their own
+BACKUP = ROOT / "docs" / "operations" / "backup.md"
+OF_OTHERS = (TUTORIAL, POSTGRESQL, ELASTICSEARCH, BACKUP)  # with tests of their own
 #: Pages with commands about a site that is there already.
 OF_A_SITE = [page for page in PAGES if page not in OF_OTHERS and any(documents.runs(page))]
 
@@ -54,6 +55,20 @@ def assert_plays(page: Path, folder: Path, **there: str) -> None:
 def test_the_move_to_postgresql_works(tmp_path: Path, postgres_url: str):
     of_page = "postgresql://smartcrawl:change-me@localhost:5432/smartcrawl"
     assert_plays(POSTGRESQL, tmp_path, **{of_page: postgres_url})
+
+
+@pytest.mark.long
+def test_a_backup_comes_back_from_a_file_and_from_a_dump_of_postgresql(
+    tmp_path: Path,
+    postgres_url: str,
+    elasticsearch: servers.Elasticsearch,
+    elasticsearch_prefix: str,
+):
+    if not (shutil.which("pg_dump") and shutil.which("pg_restore")):
+        servers.absent("pg_dump and pg_restore are not installed")
+    of_page = "postgresql://smartcrawl:change-me@localhost:5432/smartcrawl"
+    url = f"{elasticsearch.url} ELASTICSEARCH_INDEX_PREFIX={elasticsearch_prefix}"
+    assert_plays(BACKUP, tmp_path, **{of_page: postgres_url, "http://localhost:9200": url})
 
 
 @pytest.mark.long
