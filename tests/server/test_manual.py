@@ -90,7 +90,7 @@ class Reader:
         line = command.replace(URL, self._url).replace(EXAMPLE_JOB, self._job)
         line = line.replace(EXAMPLE_ORDER, self._order)
         line = line.replace(KEY, self._key).replace(DECLARED, api_job_id("one"))
-        line = line.replace("/hooks/docs", "/hooks/one")
+        line = line.replace("/hooks/docs", "/hooks/one").replace("source=docs", "source=one")
         if "/indexnow" in line:
             line = line.replace("https://docs.example.com", f"http://{self._site}")
             line = line.replace("docs.example.com", self._site)
