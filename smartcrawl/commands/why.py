@@ -21,6 +21,7 @@ from smartcrawl.reports.story_text import (
     story_event_text,
     story_facts,
     story_link_text,
+    story_modification_lines,
     unlisted_story_text,
 )
 from smartcrawl.reports.why import Stories
@@ -80,6 +81,8 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
     _links(output, "links in", one["linksIn"]["count"], one["linksIn"]["shown"])
     shown = [f"{link['url']}{story_link_text(link)}" for link in one["linksOut"]["shown"]]
     _links(output, "links out", one["linksOut"]["count"], shown)
+    for place, text in enumerate(story_modification_lines(one["modifications"])):
+        _line(output, "" if place else "modified", text)
     for place, event in enumerate(one["history"]):
         _line(output, "" if place else "history", story_event_text(event))
 

@@ -121,12 +121,44 @@ SELECT e.no, {_PAGE}, e.at, e.rule, e.detail
  WHERE e.run = :run AND e.no > :row AND e.at >= :since AND e.undone IS NULL AND r.kind = 0
  ORDER BY e.no LIMIT {_STEP}
 """
+MOST_VERSIONS: Final = 100  #: of a page that are listed, the latest
+VERSIONS: Final = f"""
+SELECT c.run, c.at, c.body, hex(r.id), {CHANGE_COLUMNS}
+  FROM change c JOIN record r ON r.no = c.record
+ WHERE c.record = ? AND c.run > r.first_run ORDER BY c.no DESC LIMIT {MOST_VERSIONS}
+"""
+_COUNT: Final = """
+SELECT count(*) FROM change c JOIN record r ON r.no = c.record
+ WHERE c.record = ? AND c.run > r.first_run
+"""
 #: The parts of a run in their order; the first is what many pages share.
 CHANGE_PARTS: Final = (_NEW, _MODIFIED, _EVENTS, _REMOVED)
 _RESTORED: Final = "restored"
 _BEFORE: Final = "it has another address now; before: "
 _MOVES: Final = frozenset({RemovalRule.MOVED, RemovalRule.REDIRECT})
 _MOST_LINES: Final = 20  #: shared lines of a run that are named
+
+
+def modification_data(run: int, at: int, columns: Sequence[Any]) -> dict[str, Any]:
+    """Return when the content of a page changed, and how much; ``columns``: CHANGE_COLUMNS."""
+    stored = unpack_stored_change(columns)
+    change = None if stored is None else stored.text
+    return {
+        "run": run,
+        "at": iso_time(at),
+        "share": None if change is None else change.share,
+        "wordsAdded": None if change is None else change.added,
+        "wordsRemoved": None if change is None else change.removed,
+    }
+
+
+def reported_modifications(connection: Connection, number: int) -> dict[str, Any]:
+    """Return how often the content of a page (record.no) changed, and the latest times first."""
+    rows: list[Any] = connection.execute(VERSIONS, (number,)).fetchall()
+    count = len(rows)
+    if count == MOST_VERSIONS:
+        count = int(connection.execute(_COUNT, (number,)).get or 0)
+    return {"count": count, "shown": [modification_data(row[0], row[1], row[4:]) for row in rows]}
 
 
 def reported_change_runs(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from smartcrawl.model.program import program_name
+from smartcrawl.reports.changes_text import how_much_changed
 from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.vectors import VectorCounts, vector_counts_lines
 from smartcrawl.reports.why import SHOWN, STORED
@@ -189,6 +190,17 @@ def story_link_text(link: dict[str, Any]) -> str:
         return " (out of scope)"
     nofollow = ", nofollow" if link["nofollow"] else ""
     return f" ({link['status'] or 'not known'}{nofollow})"
+
+
+def story_modification_lines(modifications: dict[str, Any]) -> list[str]:
+    """Return a line for each modification of a page, newest first, and one for those left out."""
+    shown = modifications["shown"][:SHOWN]
+    lines = []
+    for one in shown:
+        how_much = how_much_changed(one)
+        lines.append(f"{one['at']}  run {one['run']}{f': {how_much}' if how_much else ''}")
+    more = modifications["count"] - len(shown)
+    return [*lines, *([f"{more:,} more before"] if more else [])]
 
 
 def story_event_text(event: dict[str, Any]) -> str:

@@ -15,23 +15,17 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, PageAnswer, ParsedBody, Visit
 from smartcrawl.model.text_lines import document_text_lines
 from smartcrawl.model.times import iso_time
-from smartcrawl.registry.commit.changes import CHANGE_COLUMNS, unpack_stored_change
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import unpack_stored_document
+from smartcrawl.reports.changes import VERSIONS, modification_data
 from smartcrawl.rules.changes import TextLine, compare_texts
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.text_diff import DiffHunk, TextDiff, diff_texts
 from smartcrawl.sources.base import Source, SourceExtractionConfig
 
 MOST_BODY: Final = 8 * 1024 * 1024  #: bytes of a body that is compared
-MOST_VERSIONS: Final = 100  #: of a page that are listed, the latest
 _SMALL: Final = 256 * 1024  #: bytes of a page that is read in this process
-_VERSIONS: Final = f"""
-SELECT c.run, c.at, c.body, hex(r.id), {CHANGE_COLUMNS}
-  FROM change c JOIN record r ON r.no = c.record
- WHERE c.record = ? AND c.run > r.first_run ORDER BY c.no DESC LIMIT {MOST_VERSIONS}
-"""
 _PAGE: Final = """
 SELECT r.url, h.name, t.title, r.first_run, r.body_hash, r.content_type, t.document,
        coalesce(r.first_indexed, r.first_seen), hex(r.id), o.name
@@ -85,21 +79,12 @@ def reported_versions(connection: Connection, number: int) -> list[dict[str, Any
     ``hasText``: whether the text that the change replaced is kept, so that a difference shows it.
     """
     versions = []
-    rows: list[Any] = connection.execute(_VERSIONS, (number,)).fetchall()
+    rows: list[Any] = connection.execute(VERSIONS, (number,)).fetchall()
     for run, at, body, key, *columns in rows:
-        stored = unpack_stored_change(columns)
-        change = None if stored is None else stored.text
         kept = None if body is None else connection.execute(_SNAPSHOTS, (bytes(body),)).fetchone()
         versions.append(
-            {
-                "run": run,
-                "at": iso_time(at),
-                "urlHash": key.lower(),
-                "share": None if change is None else change.share,
-                "wordsAdded": None if change is None else change.added,
-                "wordsRemoved": None if change is None else change.removed,
-                "hasText": kept is not None,
-            }
+            modification_data(run, at, columns)
+            | {"urlHash": key.lower(), "hasText": kept is not None}
         )
     return versions
 

@@ -27,6 +27,7 @@ from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows, kn
 from smartcrawl.registry.rendered import count_page_needs
 from smartcrawl.registry.runs.runs import last_run_row
 from smartcrawl.registry.spellings import stored_spelling_story
+from smartcrawl.reports.changes import reported_modifications
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.tables import record_table_report_row
 from smartcrawl.reports.text import report_noun
@@ -400,9 +401,9 @@ KEYS = (
     "unlisted",
 )  # fmt: skip
 STORY_KEYS = (
-    "record", "standing", "textLength", "decision", "request", "history", "linksIn", "linksOut",
-    "clones", "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal",
-    "nextVisit", "vectors", "pushed", "unlisted", "spellings",
+    "record", "standing", "textLength", "decision", "request", "history", "modifications",
+    "linksIn", "linksOut", "clones", "canonical", "redirects", "pinnedAt", "proposal", "robots",
+    "scope", "removal", "nextVisit", "vectors", "pushed", "unlisted", "spellings",
 )  # fmt: skip
 
 _DONE = {
@@ -532,6 +533,7 @@ class Stories:
             self._decision(page, entry, history, record, shown_in, is_listed=is_listed),
             self._request(entry, record, source),
             history,
+            reported_modifications(connection, page.no),
             {"count": count_in, "shown": shown_in},
             {"count": out, "shown": shown_out},
             {
