@@ -78,6 +78,9 @@ def site() -> Iterator[Site]:
     site.server.server_close()
 
 
+other = site  #: a second one, at a port of its own
+
+
 @pytest.fixture
 def folder(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("A_USER", "u")
@@ -338,6 +341,45 @@ def test_more_than_two_pages_at_once_have_to_wait(
     assert answer.status_code == 503
     assert answer.headers["Retry-After"]
     assert site.asked == []
+
+
+def test_a_preview_that_is_over_makes_room(
+    folder: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(previews, "_AT_ONCE", 1)
+    app = served(folder)
+    site.pages["/x"] = (404, {}, b"")
+
+    for _ in range(2):
+        assert tried(app, f"{site.url}/x", source="docs")["status"] == 404
+
+
+def test_headers_of_a_source_are_for_the_origins_of_its_seeds(
+    folder: Path, site: Site, other: Site
+):
+    (folder / "sources.toml").write_text(f"""
+[sources.docs]
+seeds = ["{site.url}/"]
+allowed_domains = ["127.0.0.1"]
+headers = {{ X-Team = "docs" }}
+delay = 0
+""")
+    app = served(folder)
+
+    for each in (site, other):
+        each.pages["/x"] = (404, {}, b"")
+        assert tried(app, f"{each.url}/x", source="docs")["status"] == 404
+    assert [each.asked[-1][1].get("X-Team") for each in (site, other)] == ["docs", None]
+
+
+def test_a_robots_txt_that_is_not_there_allows_all(
+    app: ASGIApp, site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    missing = lambda *_: (404, {}, b"User-agent: *\nDisallow: /")  # noqa: E731
+    monkeypatch.setattr(site, "answer", missing)
+
+    assert tried(app, f"{site.url}/x", source="docs")["status"] == 404
+    assert site.paths() == ["/robots.txt", "/x"]
 
 
 def test_turns_keep_the_delay_of_a_host():

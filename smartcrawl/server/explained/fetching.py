@@ -141,8 +141,8 @@ class PageFetch:
                 f"a crawl asks for {origin}/robots.txt first, and there was no answer: {error}"
             ) from error
         says = robots_txt_answers(self.robots_parser, self.robots_agent or page.user_agent)
-        answer = None if found.status >= 400 else says(found.body)(page.url)
-        if answer is not None and not answer.allowed:
+        answer = says(found.body)(page.url)  # an answer of 4xx has no body, which allows all
+        if not answer.allowed:
             raise NotFetchedError(f"disallowed by robots.txt, line {answer.line}: {answer.rule!r}")
 
     async def _with_login(self, connection: Connection) -> FetchedPage:
