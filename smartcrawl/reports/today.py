@@ -33,7 +33,7 @@ from smartcrawl.sources.files import ad_hoc_files_source
 from smartcrawl.sources.github.source import ad_hoc_repository_source
 from smartcrawl.sources.kinds import GITHUB, SHAREPOINT, source_kind_named
 
-_ENTRIES = """
+_SELECTED: Final = """
 SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.lost_count,
        s.gone_count, s.gone_since, s.seen_run, s.reached_run, s.visited_run,
        CASE WHEN r.etag IS NULL THEN 0 ELSE 1 END
@@ -43,8 +43,12 @@ SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.l
        r.snapshot IS NOT NULL, coalesce(i.requested OR i.generation > i.processed, FALSE),
        s.etag_marks
   FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no)
- WHERE r.source = :source AND (:no IS NULL OR r.no = :no) ORDER BY r.no
+ WHERE r.source = :source {of_one} ORDER BY r.no
 """
+#: By whether one record is read: its number finds it, and no other record of the source is read.
+_ENTRIES: Final = {
+    one: _SELECTED.format(of_one="AND r.no = :no" if one else "") for one in (False, True)
+}
 _COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete ORDER BY no"
 _CANDIDATE = "SELECT rule, run, renewed, probe, withheld, detail FROM candidate WHERE no = ?"
 _SETTLED = "SELECT max(no) FROM run WHERE source = ? AND state IN (3, 4)"
@@ -120,7 +124,8 @@ def reported_records(
 ) -> Iterator[ReportedRecord]:
     """Yield the records of a source, or only the one with this number."""
     row: Any
-    for row in connection.execute(_ENTRIES, {"source": source, "no": number}):
+    named = {"source": source} if number is None else {"source": source, "no": number}
+    for row in connection.execute(_ENTRIES[number is not None], named):
         yield ReportedRecord(*row)
 
 

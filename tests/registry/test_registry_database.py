@@ -430,6 +430,20 @@ def test_every_connection_is_durable_and_in_wal_mode(file: Path):
     registry.close()
 
 
+def test_a_statement_is_compiled_once_whatever_its_values(file: Path):
+    open_registry(file, EMBEDDED).close()
+    connection = connect_sqlite(file)
+    compiled: list[int] = []
+    connection.authorizer = lambda *_: compiled.append(1) or apsw.SQLITE_OK
+    statement = 'SELECT e."type" FROM record r JOIN ingest_entity e USING (no) WHERE r.no = ?'
+    connection.execute(statement, (1,)).fetchall()
+    once = len(compiled)
+    for number in (1, 2, 3):
+        connection.execute(statement, (number,)).fetchall()
+    assert 0 < once == len(compiled)
+    connection.close()
+
+
 def test_a_reader_cannot_write(file: Path):
     registry = open_registry(file, EMBEDDED)
     for reader in (connect_sqlite(file, readonly=True), SqliteDatabase(file).reports()):
