@@ -83,7 +83,7 @@ class Command(RegistryCommand):
                 raise RegistryError(
                     "this registry is in PostgreSQL; restore it with its own tool: "
                     f"pg_restore --clean --if-exists --dbname={database} {word}; then "
-                    f"{program_name()} registry --new-epoch, if the index is in "
+                    f"{program_name()} audit --repair, if the index is in "
                     "Elasticsearch"
                 )
             with printed(), database.none_runs():

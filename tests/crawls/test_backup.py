@@ -278,7 +278,9 @@ def test_a_registry_in_postgresql_is_copied_by_its_own_program(shop, crawl, post
     printed = crawl.run("backup", "b.db", expect=1).err
 
     assert f"pg_dump --format=custom --file={Path('b.db').absolute()}" in printed
-    assert "pg_restore --clean" in crawl.run("restore", "b.db", expect=1).err
+    refused = crawl.run("restore", "b.db", expect=1).err
+    assert "pg_restore --clean" in refused
+    assert "; then scrapy audit --repair, if the index is in Elasticsearch" in refused
 
 
 def test_a_restored_registry_begins_an_epoch_of_its_index(
