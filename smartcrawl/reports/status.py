@@ -26,11 +26,14 @@ from smartcrawl.reports.vectors import (
     reported_vectors_by_source,
 )
 from smartcrawl.rules.model import RunState
+from smartcrawl.rules.rendering import NO_BROWSER
 from smartcrawl.rules.seal import NOT_DUE, seed_led_to
 from smartcrawl.rules.visibility import Visibility, source_visibility
 from smartcrawl.sources.kinds import SHAREPOINT, source_kind_named
 
 MANY_ERRORS: Final = 0.1  #: share of pages whose last visit failed that is a concern
+MOST_WITHOUT_TEXT: Final = 0.5  #: share of the stored pages of a healthy site without text
+_SCRIPTS_MANUAL: Final = "docs/howto/javascript.md"
 #: Counts that are a concern unless they are 0, and the command that lists or resolves it.
 LOOKS: Final = (
     ("withheld", "withheld: removals waiting for approval", ("orphans",)),
@@ -159,7 +162,7 @@ def status_report_verdict(status: SourceStatus, now: int, *, longest: int) -> St
 
     ``now`` is in Unix seconds. ``longest`` is CRAWL_MAX_INTERVAL_SECONDS. Fresh: 95 % of the
     stored pages were visited within it. Complete: the last run that was to see everything did.
-    Healthy: no page is lost, no removal waits, few pages fail, and no run died.
+    Healthy: no page is lost, no removal waits, few pages fail, and most pages of a site have text.
     """
     return StatusVerdict(_stale(status, longest), _incomplete(status, now, longest), _ill(status))
 
@@ -178,6 +181,8 @@ def _stale(status: SourceStatus, longest: int) -> str | None:
 
 def _incomplete(status: SourceStatus, now: int, longest: int) -> str | None:
     run = status.last_run
+    if run is not None and NO_BROWSER in run.reasons:
+        return f"scripts write its pages, and no browser showed them: see {_SCRIPTS_MANUAL}"
     if status.completed_at is None:
         return "no run was complete yet"
     if run is None or run.no == status.complete_run:
@@ -203,6 +208,9 @@ def _ill(status: SourceStatus) -> str | None:
         found.append(f"{counts.withheld:,} withheld")
     if (counts.error_rate or 0) > MANY_ERRORS:
         found.append(f"{reported_percent(counts.error_rate)} failed")
+    if not status.is_listed and counts.without_text > counts.held * MOST_WITHOUT_TEXT:
+        pages = f"{counts.without_text:,} of {report_noun(counts.held, 'page')}"
+        found.append(f"{pages} without text, perhaps written by scripts: see {_SCRIPTS_MANUAL}")
     return ", ".join(found) or None
 
 

@@ -174,3 +174,21 @@ def test_concerns_of_a_listed_source_speak_of_its_listing(
     first, second = (c.text for c in reported_concerns(status, NOW, longest=14 * DAY))
     assert first == f"2 orphaned: {orphans}"
     assert second.removesuffix(" write it in the browser") == f"3 without text{no_text}"
+
+
+def test_a_site_whose_pages_mostly_lack_text_is_not_healthy_and_names_the_remedy():
+    counts = WELL.counts._replace(without_text=48)
+    assert text(counts=counts) == (
+        "fresh; complete; not healthy: 48 of 95 pages without text, perhaps written by scripts:"
+        " see docs/howto/javascript.md"
+    )
+    assert text(counts=counts._replace(without_text=47)).endswith("; healthy")
+    assert text(counts=counts, is_listed=True).endswith("; healthy"), "its files are as they are"
+    assert text(counts=WELL.counts._replace(held=0)).endswith("; healthy")
+
+
+def test_pages_that_no_browser_showed_are_why_a_run_is_not_complete():
+    run = replace(RUN, no=4, complete=False, reasons=("render: no browser",))
+    says = "; not complete: scripts write its pages, and no browser showed them: see docs/howto/"
+    assert says in text(last_run=run)
+    assert says in text(last_run=run, complete_run=None, completed_at=None)
