@@ -34,6 +34,7 @@ from smartcrawl.commands.crawl_ends import (
 )
 from smartcrawl.commands.crawl_save import check_save, save_crawled_source
 from smartcrawl.commands.crawl_words import DRY_HELP, FORMAT_HELP, FORMATS, JOBS_HELP, SAVE_HELP
+from smartcrawl.commands.deliveries import deliver_command_notices
 from smartcrawl.commands.side_by_side import (
     Job,
     ProcessCrawls,
@@ -245,7 +246,7 @@ class Command(ScrapyCrawl):
             self._crawl_side_by_side(together)
         else:
             self._begin(process, self._crawl_all(process, runs))
-        tell_of_crawls(self.settings)
+        deliver_command_notices(Options.of(self.settings))
 
     def _begin(self, process: AsyncCrawlerProcess, work: Coroutine[Any, Any, None]) -> None:
         """Do the work in the event loop of this process, until it ends that."""
@@ -483,19 +484,20 @@ class Command(ScrapyCrawl):
                 if (order := worker.orders.get()) is None:
                     break
                 worker.crawls = True
-                telling = asyncio.ensure_future(self._tell_progress(worker))
+                reporting = asyncio.ensure_future(self._report_progress(worker))
                 run = SpiderRun(by_name[order["spider"]], order["arguments"])
                 end = await self._crawl(process, run)
-                telling.cancel()
+                reporting.cancel()
                 worker.crawls = False
-                worker.tell("end", (replace(end, source=order["name"])).as_data())
+                worker.report("end", replace(end, source=order["name"]).as_data())
                 if end.stopped:
                     break
         finally:
             self.exitcode = DONE
             stop_crawl_command()
 
-    async def _tell_progress(self, worker: WorkerSide) -> None:
+    async def _report_progress(self, worker: WorkerSide) -> None:
+        """Report the progress of the crawl that is under way, until it is cancelled."""
         began, shown = time.monotonic(), None
         progress: Progress | None = None
         while True:
@@ -507,7 +509,7 @@ class Command(ScrapyCrawl):
             if run is not shown:
                 progress, shown = Progress(crawler, run, interval=REFRESH), run
             assert progress is not None, "it was made with the run"
-            worker.tell("facts", progress.facts(time.monotonic() - began))
+            worker.report("facts", progress.facts(time.monotonic() - began))
 
     # One
 
@@ -615,7 +617,7 @@ def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
 
 
 def _name_of(run: SpiderRun) -> str:
-    """Return what a run is called before its source is known."""
+    """Return the name of a run for messages, before its source is known."""
     given = run.arguments
     named = (given[one] for one in ("source", "url", "root", "sitemap") if given.get(one))
     return redacted_line(next(named, run.spider.name))
@@ -663,15 +665,6 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
         return f"name one spider, such as: {program_crawl_line('https://…')}"
     question = meant_word(args[0], spiders)
     return f"there is no spider {args[0]!r}{question}; the spiders are: {', '.join(spiders)}"
-
-
-def tell_of_crawls(settings: BaseSettings) -> None:
-    """Send the notices that wait, for ten seconds at most; later commands send the rest."""
-    options = Options.of(settings)
-    if options.notify:
-        from smartcrawl.run.notices import deliver_notices  # noqa: PLC0415  # else none is needed
-
-        deliver_notices(options)
 
 
 def print_crawl_error(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:

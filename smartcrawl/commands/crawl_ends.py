@@ -104,9 +104,9 @@ def crawl_end_of_run(
     )
 
 
-def worst_status(ends: Sequence[CrawlEnd], worst: int = DONE) -> int:
+def worst_status(ends: Sequence[CrawlEnd]) -> int:
     """Return the exit status of all together: that of the worst."""
-    return max([worst, *(end.status for end in ends)], key=SEVERITY.index)
+    return max((end.status for end in ends), default=DONE, key=SEVERITY.index)
 
 
 def crawl_end_line(end: CrawlEnd) -> str:

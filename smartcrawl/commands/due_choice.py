@@ -82,7 +82,7 @@ def not_due_line(rest: Sequence[NotDue], known: int, now: int) -> str:
 
 
 class _Choice:
-    """Tells of one source after another whether something of it is due."""
+    """Decides for one source after another whether something of it is due."""
 
     def __init__(self, settings: BaseSettings, connection: Connection, now: int) -> None:
         self._settings = settings
@@ -96,7 +96,7 @@ class _Choice:
         if is_own_class(run.spider):
             return None  # its code may ask what no registry knows of
         try:
-            source, options = self._told(run)
+            source, options = self._orders(run)
         except SmartcrawlError:
             return None
         facts = stored_source_facts(
@@ -113,7 +113,7 @@ class _Choice:
         is_due = due_at is not None and due_at <= self._now
         return None if is_due else NotDue(source.name, due_at)
 
-    def _told(self, run: SpiderRun) -> tuple[Source, Options]:
+    def _orders(self, run: SpiderRun) -> tuple[Source, Options]:
         """Return the source and the options that a run would have; tables are read once."""
         if (options := self._options.get(run.spider)) is None:
             settings = self._settings.copy()

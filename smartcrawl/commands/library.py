@@ -15,7 +15,8 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
 
 from smartcrawl.commands.crawl import Command as CrawlCommand
-from smartcrawl.commands.crawl import print_crawl_error, stop_crawl_command, tell_of_crawls
+from smartcrawl.commands.crawl import print_crawl_error, stop_crawl_command
+from smartcrawl.commands.deliveries import deliver_command_notices
 from smartcrawl.commands.library_actions import (
     ACTIONS,
     ADOPT,
@@ -230,7 +231,7 @@ class Command(CrawlCommand):
         self.exitcode = FAILED  # also if signals stop it by force
         asyncio.get_event_loop().create_task(self._crawl_and_end(process, order, report, steps))
         process.start(stop_after_crawl=False)
-        tell_of_crawls(self.settings)
+        deliver_command_notices(Options.of(self.settings))
 
     def _carry_out_other(self, args: list[str], opts: Namespace) -> None:
         """Carry out an action that is no step."""

@@ -237,11 +237,11 @@ class Command(BaseCommand):
             scheduler = SchedulerThread(database, works, time.time)
             counts = RequestCounts(server)
             app = create_app(options, server, ending=scheduler.ending, counts=counts)
-            with _telling(options, database, scheduler.ending):
+            with _sending(options, database, scheduler.ending):
                 serve_api(app, listening, server, counts, scheduler)
 
 
-def _telling(options: Options, database: Database, ending: Event) -> AbstractContextManager[None]:
+def _sending(options: Options, database: Database, ending: Event) -> AbstractContextManager[None]:
     """Send notices while the block runs, in a thread of its own: a target may hang."""
     if not options.notify:
         return nullcontext()

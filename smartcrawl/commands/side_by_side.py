@@ -1,7 +1,7 @@
 """Crawls of several sources at the same time: workers that take one source after another.
 
 Each worker is a process of the same command. It gets a source as a line of JSON on its standard
-input, and tells on a pipe of its own how far it is and what came of it. A worker whose standard
+input, and reports its progress and its end on a pipe of its own. A worker whose standard
 input ends while it crawls ends the crawl as after a signal: its parent is gone (ADR 173).
 """
 
@@ -45,8 +45,8 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a worker tells: an end, a state, a line that it prints, or its death."""
+class Report:
+    """A report of a worker: an end, a state, a line that it prints, or its death."""
 
     worker: int
     end: CrawlEnd | None = None
@@ -65,8 +65,8 @@ class Crawls(Protocol):
             OSError: it cannot be started.
         """
 
-    def told(self, seconds: float) -> Told | None:
-        """Return the next thing that a worker tells; None: nothing within so many seconds."""
+    def next_report(self, seconds: float) -> Report | None:
+        """Return the next report of a worker; None: there is none within so many seconds."""
 
     def signal(self, number: int) -> None:
         """Send a signal to every worker that crawls."""
@@ -95,8 +95,8 @@ class SideBySide:
             else:
                 found = [CrawlEnd(job.name, INCOMPLETE, reasons=(NOT_BEGUN,)) for job in left]
                 left.clear()
-            if self._running and (told := self.crawls.told(_TICK)) is not None:
-                found += self._take(told)
+            if self._running and (report := self.crawls.next_report(_TICK)) is not None:
+                found += self._take(report)
             for end in found:
                 self.stopping = self.stopping or end.stopped
                 if NOT_BEGUN not in end.reasons:
@@ -123,18 +123,18 @@ class SideBySide:
             self._running[worker] = job
         return failed
 
-    def _take(self, told: Told) -> list[CrawlEnd]:
-        """Show what a worker tells; return the end of its source, if that is it."""
-        if told.line is not None:
-            self.bars.print(*told.line)
-        job = self._running.get(told.worker)
-        if told.facts is not None and job is not None:
-            self.bars.draw(told.worker, told.facts)
-        if job is None or (told.end is None and told.died is None):
+    def _take(self, report: Report) -> list[CrawlEnd]:
+        """Show a report of a worker; return the end of its source, if that is it."""
+        if report.line is not None:
+            self.bars.print(*report.line)
+        job = self._running.get(report.worker)
+        if report.facts is not None and job is not None:
+            self.bars.draw(report.worker, report.facts)
+        if job is None or (report.end is None and report.died is None):
             return []
-        del self._running[told.worker]
-        self.bars.remove(told.worker)
-        return [told.end or CrawlEnd(job.name, FAILED, reasons=(f"its process {told.died}",))]
+        del self._running[report.worker]
+        self.bars.remove(report.worker)
+        return [report.end or CrawlEnd(job.name, FAILED, reasons=(f"its process {report.died}",))]
 
     @contextmanager
     def forwarding_signals(self) -> Iterator[None]:
@@ -153,17 +153,17 @@ class SideBySide:
 
 
 class _Worker:
-    """One process, and the threads that read what it tells and prints."""
+    """One process, and the threads that read its reports and its output."""
 
     def __init__(
         self,
         number: int,
         command: Sequence[str],
         environment: Mapping[str, str],
-        tell: Callable[[tuple[_Worker, Told]], None],
+        pass_on: Callable[[tuple[_Worker, Report]], None],
     ) -> None:
         self._number = number
-        self._told = tell
+        self._pass_on = pass_on
         reads, writes = os.pipe()
         try:
             self.process = subprocess.Popen(  # noqa: S603  # the command that this process is of
@@ -190,12 +190,12 @@ class _Worker:
             thread.start()
         threading.Thread(target=self._listen, args=(os.fdopen(reads),), daemon=True).start()
 
-    def _tell(self, told: Told) -> None:
-        self._told((self, told))
+    def _report(self, report: Report) -> None:
+        self._pass_on((self, report))
 
     def _relay(self, name: str, file: IO[str]) -> None:
         for line in file:
-            self._tell(Told(self._number, line=(name, line)))
+            self._report(Report(self._number, line=(name, line)))
 
     def _listen(self, channel: IO[str]) -> None:
         for line in channel:
@@ -204,20 +204,20 @@ class _Worker:
             except ValueError:  # half a line, in which it was killed
                 break
             if kind == "end":
-                self._tell(Told(self._number, end=crawl_end_of_data(data)))
+                self._report(Report(self._number, end=crawl_end_of_data(data)))
             else:
                 name, done, total, parts = data
                 facts = ProgressFacts(name, done, total, tuple(parts))
-                self._tell(Told(self._number, facts=facts))
+                self._report(Report(self._number, facts=facts))
         status = self.process.wait()
         for thread in self._printing:
             thread.join(1)
         died = f"ended with status {status}" if status >= 0 else f"died of signal {-status}"
-        self._tell(Told(self._number, died=died))
+        self._report(Report(self._number, died=died))
 
     def send(self, text: str) -> None:
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # its death is told
+        with suppress(BrokenPipeError):  # its death is reported
             self.process.stdin.write(text)
             self.process.stdin.flush()
 
@@ -235,25 +235,25 @@ class ProcessCrawls:
         """``name``: of the command; Scrapy takes it out of the words."""
         words = sys.argv[1:] if program_name() == OURS else [name, *sys.argv[1:]]
         self._command = [sys.executable, "-m", program_name(), *words]
-        self._told: queue.Queue[tuple[_Worker, Told]] = queue.Queue()
+        self._reports: queue.Queue[tuple[_Worker, Report]] = queue.Queue()
         self._workers: dict[int, _Worker] = {}
 
     def begin(self, worker: int, job: Job) -> None:
         """Give a worker a source."""
         found = self._workers.get(worker)
         if found is None or found.process.poll() is not None:
-            found = _Worker(worker, self._command, os.environ, self._told.put)
+            found = _Worker(worker, self._command, os.environ, self._reports.put)
             self._workers[worker] = found
         found.send(job.order())
 
-    def told(self, seconds: float) -> Told | None:
-        """Return the next thing that a worker tells."""
+    def next_report(self, seconds: float) -> Report | None:
+        """Return the next report of a worker."""
         try:
-            worker, told = self._told.get(timeout=seconds)
+            worker, report = self._reports.get(timeout=seconds)
         except queue.Empty:
             return None
-        is_past = self._workers.get(told.worker) is not worker  # another one has its place
-        return None if is_past and told.line is None else told
+        is_past = self._workers.get(report.worker) is not worker  # another one has its place
+        return None if is_past and report.line is None else report
 
     def signal(self, number: int) -> None:
         """Send a signal to every worker."""
@@ -291,8 +291,8 @@ class WorkerSide:
             os.kill(os.getpid(), signal.SIGTERM)
         wake()
 
-    def tell(self, kind: str, data: Any) -> None:
-        """Tell the parent an end or a state."""
+    def report(self, kind: str, data: Any) -> None:
+        """Report an end or a state to the parent."""
         with suppress(BrokenPipeError):  # the end of standard input says the same
             self._channel.write(json.dumps({kind: data}) + "\n")
             self._channel.flush()

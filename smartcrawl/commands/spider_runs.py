@@ -7,7 +7,7 @@ from typing import NamedTuple
 from smartcrawl.spiders.base import VisitSpider
 
 DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit statuses; Scrapy uses 2 for wrong usage
-#: From best to worst: what another run does is worked on, what a run did not see is not.
+#: From best to worst. A source that another run crawls gets its visits; an incomplete one waits.
 SEVERITY = (DONE, HELD, INCOMPLETE, FAILED)
 
 

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.markup import escape
 from rich.text import Text
 
+from smartcrawl.commands.deliveries import deliver_command_notices
 from smartcrawl.model.exceptions import RegistryError, SourceError, UsageError
 from smartcrawl.model.program import program_argument, program_crawl_line
 from smartcrawl.model.redaction import escaped_text
@@ -198,13 +199,6 @@ class Command(RegistryCommand):
         if opts.check:
             self.exitcode = UNKNOWN if self._level is None else int(self._level)
 
-    def _tell(self) -> None:
-        """Write notices of sources that have become stale, and send what waits."""
-        if self.options.notify:
-            from smartcrawl.run.notices import deliver_notices  # noqa: PLC0415  # else none is needed
-
-            deliver_notices(self.options)
-
     def _check(
         self, connection: Connection, sources: list[str], now: int, opts: Namespace
     ) -> Level:
@@ -227,7 +221,7 @@ class Command(RegistryCommand):
             start = program_crawl_line("https://…")
             tried = f" ({report_noun(len(starts), 'start')} failed)" if starts else ""
             raise RegistryError(f"nothing was crawled yet{tried}; start with: {start}")
-        self._tell()
+        deliver_command_notices(self.options)  # also of sources that have become stale
         level = worst_level(one.alarm for one in alarms)
         line = check_line(alarms, now)
         if opts.format == "json":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from smartcrawl.model.options import Options
@@ -17,9 +17,7 @@ from smartcrawl.rules.seal import only_not_due
 from smartcrawl.sources.declared import DeclaredSources
 
 _RUNS: Final = """
-SELECT s.name, r.state, r.complete, r.reasons, count(*), sum(r.requests), sum(r.not_modified),
-       sum(r.bytes_downloaded), sum(r.bytes_saved),
-       sum(CASE WHEN r.finished_at > r.started_at THEN r.finished_at - r.started_at ELSE 0 END)
+SELECT s.name, r.state, r.complete, r.reasons, count(*)
   FROM run r JOIN source s ON s.no = r.source GROUP BY 1, 2, 3, 4
 """
 #: Pages whose last visit failed, by (extended) status.
@@ -30,24 +28,12 @@ SELECT o.name, s.http_status, count(*)
 """
 
 
-@dataclass(slots=True)
-class Traffic:
-    """What all runs of a source did together."""
-
-    runs: Counter[str] = field(default_factory=Counter)  #: by outcome; open ones are left out
-    requests: int = 0
-    not_modified: int = 0
-    downloaded: int = 0  #: bytes
-    saved: int = 0  #: bytes
-    seconds: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class SourceMeasures:
     """The measures of one source."""
 
     reported: ReportedAlarm
-    traffic: Traffic
+    runs: Mapping[str, int]  #: by outcome; open ones are left out
     failures: Mapping[str, int]  #: pages whose last visit failed, by reason
 
 
@@ -70,30 +56,15 @@ def source_measures(
     with read_transaction(connection):
         runs: Any = connection.execute(_RUNS).fetchall()
         failed: Any = connection.execute(_FAILED).fetchall()
-    traffic: dict[str, Traffic] = {}
-    for name, state, complete, reasons, *sums in runs:
+    outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for name, state, complete, reasons, count in runs:
         outcome = run_outcome(RunState(state), json.loads(reasons), complete=bool(complete))
-        _add(traffic.setdefault(name, Traffic()), outcome, sums)
-    failures: dict[str, Counter[str]] = {}
+        if outcome is not None:
+            outcomes[name][outcome] += count
+    failures: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for name, status, pages in failed:
-        failures.setdefault(name, Counter())[failure_reason(status)] += pages
-    return [
-        SourceMeasures(
-            one, traffic.get(one.source, Traffic()), failures.get(one.source, Counter[str]())
-        )
-        for one in alarms
-    ]
-
-
-def _add(traffic: Traffic, outcome: str | None, sums: Sequence[Any]) -> None:
-    count, requests, not_modified, downloaded, saved, seconds = map(int, sums)
-    if outcome is not None:
-        traffic.runs[outcome] += count
-    traffic.requests += requests
-    traffic.not_modified += not_modified
-    traffic.downloaded += downloaded
-    traffic.saved += saved
-    traffic.seconds += seconds
+        failures[name][failure_reason(status)] += pages
+    return [SourceMeasures(one, outcomes[one.source], failures[one.source]) for one in alarms]
 
 
 #: The outcomes of runs, each of which a source has from its first run on.

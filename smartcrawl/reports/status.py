@@ -286,7 +286,7 @@ SELECT source, max(0, :now - max(at) FILTER (WHERE 2 * upto >= every)),
 _COUNTS = "SELECT source, counts FROM run WHERE counts <> '{}' ORDER BY no DESC"
 _BYTES = """
 SELECT source, sum(bytes_downloaded), sum(bytes_saved), sum(requests), sum(not_modified),
-       coalesce(sum(finished_at - started_at), 0)
+       sum(CASE WHEN finished_at > started_at THEN finished_at - started_at ELSE 0 END)
   FROM run GROUP BY source
 """
 _LAST = """

@@ -21,12 +21,11 @@ LONGEST: Final = 120  #: characters of a line or heading that are kept
 MIN_SHARED: Final = 3  #: pages of a run on which a line changed; fewer have it each for itself
 SHARE: Final = 1 / 10  #: the same, of all pages that the run modified
 
-#: A word is a run of characters without white space. Scripts that write none between words count
-#: each character: Thai to Khmer, kana, ideographs, Hangul.
-_WORD: Final = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
-    "|[^\\s\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
-)
+#: Scripts that write no spaces between words: Thai to Khmer, kana, ideographs, Hangul.
+_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+#: A pattern of a word: characters without white space, or one character of these scripts.
+WORD: Final = f"[{_UNSPACED}]|[^\\s{_UNSPACED}]+"
+_WORD: Final = re.compile(WORD)
 
 
 class TextLine(NamedTuple):
@@ -179,7 +178,7 @@ def line_change_digest(text: str, *, is_added: bool) -> bytes:
 
 
 def shared_line_digests(pages: Mapping[bytes, int], modified: int) -> frozenset[bytes]:
-    """Return the changed lines that are said once for a run.
+    """Return the changed lines that are named once for a run.
 
     ``pages``: on how many pages each line changed; ``modified``: the pages that changed.
 

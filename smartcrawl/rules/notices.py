@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -101,22 +101,33 @@ class Digest:
         """The number of changes."""
         return sum(self.counts.values())
 
+    def add(self, change: Mapping[str, Any]) -> None:
+        """Count a change, and keep its address while there is room."""
+        kind = str(change["kind"])
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        if len(self.pages) < MOST_PAGES:
+            self.pages.append(change)
+        else:
+            self.more += 1
 
-def change_digest(changes: Iterable[Mapping[str, Any]], wish: Wish) -> Digest | None:
-    """Return the digest of a run's changes for a target; None: it gets none.
+
+def change_digests(
+    changes: Iterable[Mapping[str, Any]], wishes: Sequence[Wish]
+) -> list[Digest | None]:
+    """Return the digest of a run's changes for each wish, in one pass; None: it gets none.
 
     ``changes`` have ``kind`` and ``url``, and ``url`` is None of what many pages share, which is
-    counted with no page. A few are named, and all are counted.
+    counted with no page. A few are named, and all are counted. They are read for a wish alone.
     """
-    found = Digest()
+    if not wishes:
+        return []
+    digests = [Digest() for _ in wishes]
     for change in changes:
-        url = change["url"]
-        if url is None or (wish.has_page is not None and not wish.has_page(url)):
-            continue
-        kind = str(change["kind"])
-        found.counts[kind] = found.counts.get(kind, 0) + 1
-        if len(found.pages) < MOST_PAGES:
-            found.pages.append(change)
-        else:
-            found.more += 1
-    return found if found.total >= max(1, wish.min_changes) else None
+        if change["url"] is not None:
+            for wish, digest in zip(wishes, digests, strict=True):
+                if wish.has_page is None or wish.has_page(change["url"]):
+                    digest.add(change)
+    return [
+        digest if digest.total >= max(1, wish.min_changes) else None
+        for wish, digest in zip(wishes, digests, strict=True)
+    ]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
-from smartcrawl.rules.changes import TextLine, text_words
+from smartcrawl.rules.changes import WORD, TextLine, text_words
 
 MOST_SIZE: Final = 8 * 1024 * 1024  #: characters of a text; what follows is left out
 MOST_LINES: Final = 4_000  #: of a difference; later ones are counted
@@ -23,11 +23,7 @@ _ALL_CELLS: Final = 4_000_000  #: the same in one difference
 _LONGEST: Final = 20_000  #: characters of a line whose words are compared
 _SIMILAR: Final = 1 / 4  #: least share of common words by which one line replaces another
 
-#: White space, a word, or a character of a script without spaces between words.
-_TOKEN: Final = re.compile(
-    "\\s+|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
-    "|[^\\s\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
-)
+_TOKEN: Final = re.compile(rf"\s+|{WORD}")  #: white space, or a word
 
 
 class DiffPart(NamedTuple):

@@ -41,7 +41,7 @@ from smartcrawl.reports.today import vanished_sources
 from smartcrawl.rules.alarms import Condition, is_source_stale, source_age
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.model import RunState
-from smartcrawl.rules.notices import Event, change_digest
+from smartcrawl.rules.notices import Event, change_digests
 from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.rules.visibility import Visibility
@@ -120,10 +120,11 @@ class _Writer:
     def changes(self) -> None:
         """Write the digest of the run to each target, with the pages that it wants."""
         assert self._run is not None, "a digest is of a run"
-        for target in self._wanting(Event.CHANGES):
-            runs = [ReportedRun(self._run, self._source)]
-            found = (change for _, change in reported_changes(self._connection, runs))
-            digest = change_digest(found, target.wish)
+        targets = self._wanting(Event.CHANGES)
+        runs = [ReportedRun(self._run, self._source)]
+        changes = (change for _, change in reported_changes(self._connection, runs))
+        digests = change_digests(changes, [target.wish for target in targets])
+        for target, digest in zip(targets, digests, strict=True):
             if digest is not None:
                 pages = [_page(page) for page in digest.pages]
                 data = {"counts": digest.counts, "pages": pages, "more": digest.more}

@@ -40,7 +40,7 @@ def _marks(one: SourceMeasures) -> Mapping[str, float]:
 
 
 def _runs(one: SourceMeasures) -> Mapping[str, float]:
-    return {outcome: one.traffic.runs[outcome] for outcome in OUTCOMES}
+    return {outcome: one.runs.get(outcome, 0) for outcome in OUTCOMES}
 
 
 def _owed(one: SourceMeasures, _: int) -> float:
@@ -95,23 +95,23 @@ _LABELLED: Final[Mapping[str, tuple[str, str, _Values]]] = {
 _COUNTERS: Final[Mapping[str, tuple[str, _Value]]] = {
     "smartcrawl_source_requests": (
         "Requests of all runs.",
-        lambda one, _: one.traffic.requests,
+        lambda one, _: one.reported.status.cost.requests,
     ),
     "smartcrawl_source_not_modified": (
         "Requests that were answered with 304.",
-        lambda one, _: one.traffic.not_modified,
+        lambda one, _: one.reported.status.cost.not_modified,
     ),
     "smartcrawl_source_downloaded_bytes": (
         "Bytes of bodies on the wire.",
-        lambda one, _: one.traffic.downloaded,
+        lambda one, _: one.reported.status.bytes.downloaded,
     ),
     "smartcrawl_source_saved_bytes": (
         "Bytes that a 304 made unnecessary to send.",
-        lambda one, _: one.traffic.saved,
+        lambda one, _: one.reported.status.bytes.saved,
     ),
     "smartcrawl_source_run_seconds": (
         "Time of all runs that ended.",
-        lambda one, _: one.traffic.seconds,
+        lambda one, _: one.reported.status.cost.seconds,
     ),
 }
 

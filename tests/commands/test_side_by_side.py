@@ -17,7 +17,7 @@ from smartcrawl.commands.crawl_ends import (
     print_crawl_ends,
     worst_status,
 )
-from smartcrawl.commands.side_by_side import CHANNEL, Job, SideBySide, Told, _Worker
+from smartcrawl.commands.side_by_side import CHANNEL, Job, Report, SideBySide, _Worker
 from smartcrawl.commands.spider_runs import DONE, FAILED, HELD, INCOMPLETE, SpiderRun
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.bar import Bars, ProgressFacts
@@ -33,7 +33,7 @@ class FakeCrawls:
         self.signals: list[int] = []
         self.closed = False
         self._running: list[tuple[int, str]] = []
-        self._lines: list[Told] = []
+        self._lines: list[Report] = []
 
     def begin(self, worker: int, job: Job) -> None:
         if self.plan.get(job.name) == "cannot start":
@@ -41,10 +41,10 @@ class FakeCrawls:
         assert worker not in [number for number, _ in self._running]
         self.begun.append((worker, job.name))
         self._running.append((worker, job.name))
-        self._lines.append(Told(worker, facts=ProgressFacts(job.name, 1, 2, ())))
+        self._lines.append(Report(worker, facts=ProgressFacts(job.name, 1, 2, ())))
         self.most = max(self.most, len(self._running))
 
-    def told(self, seconds: float) -> Told | None:
+    def next_report(self, seconds: float) -> Report | None:
         if self._lines:
             return self._lines.pop()
         if not self._running:
@@ -52,10 +52,10 @@ class FakeCrawls:
         worker, name = self._running.pop(0)
         match self.plan.get(name):
             case "dies":
-                return Told(worker, died="died of signal 9")
+                return Report(worker, died="died of signal 9")
             case "stopped":
-                return Told(worker, end=CrawlEnd(name, INCOMPLETE, 1, stopped=True))
-        return Told(worker, end=CrawlEnd(name, DONE, 1, complete=True))
+                return Report(worker, end=CrawlEnd(name, INCOMPLETE, 1, stopped=True))
+        return Report(worker, end=CrawlEnd(name, DONE, 1, complete=True))
 
     def signal(self, number: int) -> None:
         self.signals.append(number)
@@ -96,7 +96,7 @@ def test_sources_of_one_host_wait_for_each_other_and_let_others_pass():
     assert [end.source for end in ends] == ["a", "b", "c", "folder"], "in the order of the sources"
 
 
-def test_a_worker_that_dies_is_told_and_ends_no_other():
+def test_a_worker_that_dies_is_reported_and_ends_no_other():
     crawls = FakeCrawls({"a": "dies", "b": "cannot start"})
     ends, said = crawled(crawls, job("a", "a"), job("b", "b"), job("c", "c"), at_once=2)
 
@@ -109,11 +109,11 @@ def test_a_worker_that_dies_is_told_and_ends_no_other():
 
 def test_a_worker_that_dies_within_a_line_is_dead():
     code = f"import os; os.write(int(os.environ['{CHANNEL}']), b'{{\"end\": {{')"
-    found: queue.Queue[tuple[_Worker, Told]] = queue.Queue()
+    found: queue.Queue[tuple[_Worker, Report]] = queue.Queue()
     worker = _Worker(3, [sys.executable, "-SIc", code], {}, found.put)
-    _, told = found.get(timeout=30)
+    _, report = found.get(timeout=30)
 
-    assert told == Told(3, died="ended with status 0")
+    assert report == Report(3, died="ended with status 0")
     worker.close()
 
 

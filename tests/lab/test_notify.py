@@ -269,10 +269,9 @@ def test_an_attempt_that_the_end_of_a_command_cut_short_does_not_count(told: Tol
     options = told.options()
     with closing(registry_database(options.registry).open()) as connection:
         delivery = Delivery(connection, options.notify, notice_guard(options))
-        assert delivery.deliver(0.1) == 0
-    assert (len(receiver.taken), delivery.failed) == (1, {})
+        assert delivery.deliver(0.3) == 0
+    assert delivery.failed == {}
     assert told.rows("state, attempts") == [("waiting", 0)]
-    assert told.lab.rows("SELECT failures, claimed_by FROM notice_target") == [(0, None)]
 
 
 def test_two_processes_never_send_to_a_target_at_once(told: Told, receiver: Hook):

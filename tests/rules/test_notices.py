@@ -12,7 +12,7 @@ from smartcrawl.rules.notices import (
     PATIENCE,
     Event,
     Wish,
-    change_digest,
+    change_digests,
     is_given_up,
     may_claim,
     retry_delay,
@@ -91,7 +91,7 @@ def test_a_target_is_claimed_by_one_process_and_a_clock_that_leapt_blocks_none(
 
 def test_a_digest_counts_all_and_names_a_few():
     found = [change("new", f"http://a.example/{number}") for number in range(10_000)]
-    digest = change_digest([change("shared", None), *found], Wish())
+    [digest] = change_digests([change("shared", None), *found], [Wish()])
     assert digest is not None
     assert (digest.counts, len(digest.pages), digest.more) == (
         {"new": 10_000}, MOST_PAGES, 10_000 - MOST_PAGES,
@@ -102,9 +102,17 @@ def test_a_digest_counts_all_and_names_a_few():
 def test_a_digest_has_the_pages_that_a_target_wants_from_its_size_on():
     found = [change("new", "http://a.example/blog/1"), change("lost", "http://a.example/docs/1")]
     wish = Wish(has_page=lambda url: "/docs/" in url)
-    digest = change_digest(found, wish)
+    [digest] = change_digests(found, [wish])
     assert digest is not None
     assert (digest.counts, digest.pages, digest.more) == ({"lost": 1}, found[1:], 0)
-    assert change_digest(found, Wish(min_changes=3)) is None
-    assert change_digest(found, Wish(min_changes=2)) is not None
-    assert change_digest([change("shared", None)], Wish()) is None
+    few, enough = change_digests(iter(found), [Wish(min_changes=3), Wish(min_changes=2)])
+    assert few is None
+    assert enough is not None
+    assert enough.counts == {"new": 1, "lost": 1}
+    assert change_digests([change("shared", None)], [Wish()]) == [None]
+
+
+def test_without_a_wish_no_change_is_read():
+    changes = iter([change("new", "http://a.example/")])
+    assert change_digests(changes, []) == []
+    assert len(list(changes)) == 1

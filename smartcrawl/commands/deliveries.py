@@ -1,0 +1,13 @@
+"""The delivery of notices at the end of a command."""
+
+from __future__ import annotations
+
+from smartcrawl.model.options import Options
+
+
+def deliver_command_notices(options: Options) -> None:
+    """Send the notices that wait, for ten seconds at most; later commands send the rest."""
+    if options.notify:
+        from smartcrawl.run.notices import deliver_notices  # noqa: PLC0415  # else none is needed
+
+        deliver_notices(options)
