@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from smartcrawl.reports.chart import Drawing, bar_chart
+from smartcrawl.reports.page_chart import Drawing, bar_chart
 from smartcrawl.reports.text import report_noun
 
 

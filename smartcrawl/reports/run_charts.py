@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Any, Final
 
-from smartcrawl.reports.chart import (
+from smartcrawl.reports.page_chart import (
     ChartLine,
     Drawing,
     line_chart,

@@ -11,17 +11,19 @@ from hypothesis import strategies as st
 from smartcrawl.reports.chart import (
     FRAME,
     HEIGHT,
-    MOST_LINES,
     WIDTH,
     ChartBox,
-    ChartLine,
     Dot,
-    bar_chart,
     chart_label_boxes,
     chart_ticks,
+    scatter_chart,
+)
+from smartcrawl.reports.page_chart import (
+    MOST_LINES,
+    ChartLine,
+    bar_chart,
     line_chart,
     row_ticks,
-    scatter_chart,
     time_ticks,
 )
 

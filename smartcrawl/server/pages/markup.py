@@ -1,6 +1,6 @@
 """Markup made of values: times, crawled texts, highlights and links. All else are templates.
 
-Pictures of ``reports.chart`` are markup by themselves: all their texts are escaped there.
+Pictures of ``reports.page_chart`` are markup by themselves: all their texts are escaped there.
 
 Crawled text is hostile. It gets into a page by these functions, or escaped by the templates: never
 as markup of its own, never as an address but one of http or https, never with characters that turn
