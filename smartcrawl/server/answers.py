@@ -362,6 +362,6 @@ class NewKey(KeyHead):
 
 
 class Keys(Answer):
-    """All keys, oldest first, those that count no more, too."""
+    """All keys, oldest first, revoked and expired ones too."""
 
     keys: list[KeyHead]

@@ -96,7 +96,7 @@ def test_it_says_the_same_as_the_report_of_an_address(app: ASGIApp):
             assert decision["text"] == f"left out: {why}"
 
 
-def test_the_login_goes_to_its_origins_and_logs_nobody_out(folder: Path, app: ASGIApp):
+def test_the_login_goes_to_its_origins_and_ends_no_session(folder: Path, app: ASGIApp):
     admin = {"X-API-Key": made_key(folder, Scope.ADMIN)}
     urls = [f"https://wiki.example/{path}" for path in ("page", "logout", "good/bye")]
     found = [one["sources"][0] for one in tried(app, *urls, headers=admin)]
@@ -149,7 +149,7 @@ def test_a_private_source_is_as_if_it_were_not_there(folder: Path, app: ASGIApp)
         )
 
 
-def test_who_reads_may_try_and_how_many_is_bounded(folder: Path, app: ASGIApp):
+def test_a_reader_may_try_a_bounded_number_of_addresses(folder: Path, app: ASGIApp):
     reader = {"X-API-Key": made_key(folder, Scope.READ)}
     assert tried(app, "https://docs.example/new", source="docs", headers=reader)
     box = {"X-API-Key": made_key(folder, Scope.SEARCH, "docs")}
@@ -203,8 +203,7 @@ def test_too_many_addresses_are_refused_at_the_field(app: ASGIApp):
     assert "at most 100" in words(page.get_element_by_id("urls-error"))
 
 
-def test_a_database_is_where_it_was(folder: Path, app: ASGIApp):
-    """A try writes nothing."""
+def test_a_try_stores_no_record(folder: Path, app: ASGIApp):
     connection = registry_database(folder / "registry.db").open()
     before = connection.execute("SELECT count(*) FROM record").get
     tried(app, "https://docs.example/new", "https://docs.example/old")

@@ -422,7 +422,7 @@ def test_the_page_leads_from_a_decision_to_a_preview(app: ASGIApp, site: Site):
     assert outside == []
 
 
-def test_who_reads_is_offered_no_request(folder: Path, site: Site):
+def test_a_reader_is_offered_no_request(folder: Path, site: Site):
     app = served(folder, host="0.0.0.0", pages_limit=10**9)
     visitor = logged_in_visitor(app, folder, Scope.READ)
     page = parsed(visitor.get("/try", params={"urls": f"{site.url}/x"}))

@@ -39,7 +39,7 @@ def test_a_key_is_made_shown_once_used_and_revoked(admin: Visitor):
     assert (done.status_code, done.headers["Location"]) == (303, "/keys?done=revoked")
     assert "It is revoked" in words(admin.page("/keys?done=revoked"))
     assert other.get("/sources").status_code == 303, "its session ended with it"
-    assert "It counts no more" in words(admin.page(path))
+    assert "It is revoked or expired already" in words(admin.page(path))
 
 
 def test_a_form_that_is_sent_twice_makes_one_key(admin: Visitor):
