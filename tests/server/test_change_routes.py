@@ -1,6 +1,8 @@
 """What changed, over HTTP: the list with its cursor, the feed, and differences."""
 
+import asyncio
 import hashlib
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,11 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
+from anyio import from_thread, to_thread
 from lxml import etree
 
 from smartcrawl.model.urls import normalize_url, url_digest
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore, stored_snapshot_path
 from smartcrawl.registry.connection import transaction
+from smartcrawl.server.explained import changes as change_routes
 from smartcrawl.server.explained.answers import Changes, PageDiff
 from smartcrawl.server.keys import Scope, make_api_key
 from tests.modules import ROOT
@@ -169,6 +173,28 @@ def test_a_difference_is_shown_by_words(desk: Desk, tmp_path: Path):
     ]
     assert read(tmp_path, DIFF, params={"before": "1", "after": "2"}).json() == found
     assert read(tmp_path, DIFF, params={"before": "2"}).json()["hunks"] == []
+
+
+def test_one_difference_is_computed_at_a_time_and_the_others_hold_no_thread(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    threads = []
+
+    def slow(*_: Any, **__: Any) -> dict[str, Any]:
+        time.sleep(0.02)
+        limiter = from_thread.run_sync(to_thread.current_default_thread_limiter)
+        threads.append(limiter.borrowed_tokens)
+        return {}
+
+    monkeypatch.setattr(change_routes, "diff_data", slow)
+    transport = httpx.ASGITransport(application(tmp_path), client=("127.0.0.1", 5))
+
+    async def several() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await asyncio.gather(*(client.get(DIFF) for _ in range(3)))
+
+    assert [answer.status_code for answer in asyncio.run(several())] == [200] * 3
+    assert threads == [1, 1, 1]
 
 
 def test_a_version_that_is_not_kept_is_not_found(desk: Desk, tmp_path: Path):
