@@ -40,6 +40,7 @@ from smartcrawl.registry.visibility import stored_visibilities
 from smartcrawl.reports.export import page_as_markdown
 from smartcrawl.reports.sentence import story_sentence
 from smartcrawl.reports.stored_robots import RobotsOfSources
+from smartcrawl.reports.versions import reported_versions
 from smartcrawl.reports.why import (
     SHOWN,
     Stories,
@@ -147,11 +148,12 @@ class RecordStories:
         )
 
     def of_number(
-        self, number: int, *, links_in: bool = False, text: bool = False
+        self, number: int, *, links_in: bool = False, text: bool = False, versions: bool = False
     ) -> dict[str, Any] | None:
         """Return the story of a record; None: the caller may read none of this number.
 
         ``links_in``, ``text``: whether it has the pages that lead to it, and its text.
+        ``versions``: whether a further key, ``versions``, has those of ``reported_versions``.
         """
         found = known_record_row(self._connection, number)
         if found is None or not self.may_read(found[0].source):
@@ -162,6 +164,8 @@ class RecordStories:
             report["linksIn"] = self._links_in(page, key)
         if text:
             report["text"] = self._text(number)
+        if versions:
+            report["versions"] = reported_versions(self._connection, number)
         return report
 
     def of_address(self, url: str) -> dict[str, Any]:
@@ -300,9 +304,17 @@ def add_routes(context: Context, router: APIRouter) -> None:
 
 
 async def readable_record(
-    context: Context, reader: Reader, record_id: str, *, links_in: bool = False, text: bool = False
+    context: Context,
+    reader: Reader,
+    record_id: str,
+    *,
+    links_in: bool = False,
+    text: bool = False,
+    versions: bool = False,
 ) -> dict[str, Any]:
     """Return the story of a record under the keys of ``RecordStory``; ``record_id``: of a path.
+
+    The other arguments are those of ``RecordStories.of_number``.
 
     Raises:
         ApiError: it is no number, or the caller may read no record of it.
@@ -314,6 +326,7 @@ async def readable_record(
         number=number_of_path(record_id, "record_id"),
         links_in=links_in,
         text=text,
+        versions=versions,
     )
     found = await to_thread.run_sync(context.stores.read_moment, work)
     if found is None:
@@ -329,10 +342,11 @@ def api_record(
     number: int,
     links_in: bool = False,
     text: bool = False,
+    versions: bool = False,
 ) -> dict[str, Any] | None:
     """Return the story of a record under the keys of ``RecordStory``; None: there is none."""
     stories = RecordStories(connection, context, reader)
-    return stories.of_number(number, links_in=links_in, text=text)
+    return stories.of_number(number, links_in=links_in, text=text, versions=versions)
 
 
 def api_address(

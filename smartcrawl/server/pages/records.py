@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
 from smartcrawl.model.redaction import visible_text
 from smartcrawl.reports.changes_text import how_much_changed
 from smartcrawl.reports.story_text import story_event_words, story_facts, story_link_text
-from smartcrawl.reports.versions import reported_versions
 from smartcrawl.server.explained.records import readable_record
 from smartcrawl.server.pages.pages import ApiReply, Pages, page_form
 
@@ -48,7 +45,7 @@ def add_pages(pages: Pages) -> None:
     async def show(request: Request) -> Response:
         done = _DONE.get(request.query_params.get("done", ""), "")
         story = await _story(pages, request)
-        return _shown(pages, request, story, done=done, versions=await _versions(pages, story))
+        return _shown(pages, request, story, done=done)
 
     async def fetch(request: Request) -> Response:
         story = await _story(pages, request)
@@ -85,7 +82,7 @@ def add_pages(pages: Pages) -> None:
 
 
 async def _story(pages: Pages, request: Request) -> dict[str, Any]:
-    """Return the story of the record of a path, with the parts that its query asks for.
+    """Return the story of the record of a path, with versions and what its query asks for.
 
     Raises:
         ApiError: the visitor may read no record of this number.
@@ -97,13 +94,8 @@ async def _story(pages: Pages, request: Request) -> dict[str, Any]:
         request.path_params["no"],
         links_in=given.get("links_in") == "true",
         text=given.get("text") == "true",
+        versions=True,
     )
-
-
-async def _versions(pages: Pages, story: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return when a page changed, whose story the visitor may read."""
-    work = partial(reported_versions, number=story["no"])
-    return await to_thread.run_sync(pages.context.stores.read, work)
 
 
 async def _ordered(
@@ -121,8 +113,7 @@ async def _ordered(
     if reply.error is None:
         return pages.redirect(f"/records/{story['no']}?done={done}")
     problem = reply.error.reason or reply.error.message
-    versions = await _versions(pages, story)
-    return _shown(pages, request, story, status=reply.status, problem=problem, versions=versions)
+    return _shown(pages, request, story, status=reply.status, problem=problem)
 
 
 def _shown(
@@ -130,7 +121,6 @@ def _shown(
     request: Request,
     story: dict[str, Any],
     *,
-    versions: list[dict[str, Any]],
     status: int = 200,
     done: str = "",
     problem: str = "",
@@ -145,7 +135,7 @@ def _shown(
         events=[(event, story_event_words(event)) for event in reversed(story["history"])],
         links=[(link["url"], story_link_text(link)) for link in story["linksOut"]["shown"]],
         asked=request.query_params,
-        versions=[(version, how_much_changed(version)) for version in versions],
+        versions=[(version, how_much_changed(version)) for version in story["versions"]],
         done=done,
         problem=problem,
     )
