@@ -42,6 +42,9 @@ _ARGUMENTS: Final = (
     tables.printed_note_column("meaning"),
 )
 _SECRET = re.compile("KEY|TOKEN|PASSWORD|SECRET")
+#: Schemes whose address may have the name of a user, or a container, before the host. For others it
+#: may be a token.
+_NAMES: Final = frozenset({"abfs", "abfss", "hdfs", "postgres", "postgresql", "sftp", "smb", "ssh"})
 _SWITCH: Final = {"1": True, "true": True, "0": False, "false": False}
 
 
@@ -258,6 +261,8 @@ def config_command_value_masked(name: str, value: object) -> object:
     ('***', '')
     >>> config_command_value_masked("SNAPSHOT_STORE", "ftp://me:pw@a.example/x?sig=8c1f")
     'ftp://***@a.example/x?sig=***'
+    >>> config_command_value_masked("SNAPSHOT_STORE", "abfs://docs@a.example/x")
+    'abfs://docs@a.example/x'
     >>> config_command_value_masked("DEPTH_LIMIT", 3)
     3
     """
@@ -269,7 +274,22 @@ def config_command_value_masked(name: str, value: object) -> object:
         return value
     plain = [str(one) for one in value] if isinstance(value, list | tuple) else str(value)
     text = redacted_text(str(plain))
-    return plain if text == str(plain) else text.replace(HIDDEN, MASK)
+    bare = _without_name(str(plain))
+    return (
+        plain if text == str(plain) or bare == redacted_text(bare) else text.replace(HIDDEN, MASK)
+    )
+
+
+def _without_name(text: str) -> str:
+    """Return an address without the name before its host, where that is no secret.
+
+    >>> _without_name("sftp://me@a.example/x"), _without_name("https://me@a.example/x")
+    ('sftp://a.example/x', 'https://me@a.example/x')
+    """
+    scheme, slashes, rest = text.partition("://")
+    name, at, after = rest.partition("@")
+    is_name = scheme.lower() in _NAMES and at and not set(name) & set("/:%?#")
+    return f"{scheme}{slashes}{after}" if is_name else text
 
 
 def config_command_error(settings: Any) -> str | None:

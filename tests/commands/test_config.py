@@ -341,6 +341,13 @@ def test_a_module_of_somebody_else_is_a_place_of_its_own(monkeypatch: pytest.Mon
         ("CLIENT_SECRET", "", ""),
         ("CLIENT_SECRET", None, None),
         ("REGISTRY_URL", "postgresql://me:8c1f@db.example/x", "postgresql://***@db.example/x"),
+        ("REGISTRY_URL", "postgresql://me@db.example/x", "postgresql://me@db.example/x"),
+        ("SNAPSHOT_STORE", "abfs://docs@a.example/x", "abfs://docs@a.example/x"),
+        ("SNAPSHOT_STORE", "sftp://me%3A8c1f@a.example/x", "sftp://***@a.example/x"),
+        ("SNAPSHOT_STORE", "sftp://me@a.example/x?sig=8c1f", "sftp://***@a.example/x?sig=***"),
+        ("SNAPSHOT_STORE", "sftp://me@b:8c1f@a.example/x", "sftp://***@a.example/x"),
+        ("SNAPSHOT_STORE", "https://8c1f@a.example/x", "https://***@a.example/x"),
+        ("REDIS_URL", "redis://8c1f@redis.example/0", "redis://***@redis.example/0"),
         ("REDIS_URL", "redis://:8c1f@redis.example/0", "redis://***@redis.example/0"),
         (
             "REDIS_URL",
