@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from pprint import pformat
 
 import pytest
 from hypothesis import given
@@ -245,6 +246,51 @@ def test_any_event_is_one_line_of_text(message: str):
     first, *rest = line("text", "x", exc_info=failure(message)).split("\n")
     assert first.endswith("INFO: x")
     assert all(part.startswith("    ") for part in rest)
+
+
+FORGED = "x\n2026-11-21 14:14:02 [root] INFO: all is well"
+
+
+def test_line_breaks_of_the_program_are_shown_and_those_of_a_page_are_not():
+    first, *rest = line("text", "cannot read %s:\n%s\nrun it again", "a", FORGED).split("\n")
+    assert first.endswith("INFO: cannot read a:")
+    assert rest == [f"    {escaped_text(FORGED)}", "    run it again"]
+    logged = line("json", "one:\n%s", FORGED)
+    assert "\n" not in logged
+    assert json.loads(logged)["event"] == escaped_text(f"one:\n{FORGED}")
+
+
+@pytest.mark.parametrize("args", [(), ("a",), ({"a": 1},)])
+def test_a_text_that_is_its_own_template_is_one_line_or_indented(args: tuple[object, ...]):
+    template = FORGED + ("" if not args else " %s" if args == ("a",) else " %(a)s")
+    first, *rest = line("text", template, *args).split("\n")
+    assert "all is well" not in first or not args
+    assert all(part.startswith("    ") for part in rest)
+    assert bool(rest) is bool(args)
+
+
+@given(st.text(), st.text())
+def test_no_argument_adds_a_line(one: str, two: str):
+    first, *rest = line("text", "a %s\nb %s", one, two).split("\n")
+    assert len(rest) <= 1
+    assert all(part.startswith("    ") for part in rest)
+    assert not any(char in text for char in UNSAFE for text in (first, *rest))
+
+
+def test_a_message_with_a_secret_is_one_line():
+    logged = line("text", "a:\n%s", "token=geheim")
+    assert "\n" not in logged
+    assert "geheim" not in logged
+
+
+def test_lists_of_scrapy_are_readable():
+    shown = pformat({"downloader/request_count": 3, "reason": FORGED}, width=30)
+    logged = line("text", "Stats:\n%(stats)s", {"stats": shown}, name="scrapy.statscollectors")
+    first, *rest = logged.split("\n")
+    assert first.endswith("Stats:")
+    assert rest[0] == "    {'downloader/request_count': 3,"
+    assert all(part.startswith("    ") for part in rest)
+    assert "\\n" in line("text", "Stats:\n%(stats)s", {"stats": shown})
 
 
 # What is hidden
