@@ -17,7 +17,14 @@ from smartcrawl.commands.crawl_ends import (
     print_crawl_ends,
     worst_status,
 )
-from smartcrawl.commands.side_by_side import CHANNEL, Job, Report, SideBySide, _Worker
+from smartcrawl.commands.side_by_side import (
+    CHANNEL,
+    Job,
+    ProcessCrawls,
+    Report,
+    SideBySide,
+    _Worker,
+)
 from smartcrawl.commands.spider_runs import DONE, FAILED, HELD, INCOMPLETE, SpiderRun
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.bar import Bars, ProgressFacts
@@ -105,6 +112,20 @@ def test_a_worker_that_dies_is_reported_and_ends_no_other():
     assert ends[1].why == "its process cannot be started (Cannot allocate memory)"
     assert {end.source for end in said} == {"a", "b", "c"}
     assert worst_status(ends) == FAILED
+
+
+def test_a_worker_that_has_a_successor_only_prints():
+    """Its death is not that of the process that has its place now."""
+    crawls = ProcessCrawls("crawl")
+    former: Any = object()
+    printed_line = Report(0, line=("err", "a last word\n"))
+    for report in (Report(0, died="died of signal 9"), printed_line):
+        crawls._reports.put((former, report))
+
+    assert [crawls.next_report(0), crawls.next_report(0)] == [None, printed_line]
+    crawls._workers[0] = former
+    crawls._reports.put((former, Report(0, died="died of signal 9")))
+    assert crawls.next_report(0) == Report(0, died="died of signal 9")
 
 
 def test_a_worker_that_dies_within_a_line_is_dead():

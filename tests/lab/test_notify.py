@@ -19,7 +19,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.notices import claim_notice_target_row
-from smartcrawl.run.notices import Delivery, notice_guard, notice_tick
+from smartcrawl.run.notices import Delivery, RunNotices, notice_guard, notice_tick
 from smartcrawl.sources.notice_senders import NoticeError, webhook_signature
 from tests.crawls.commands import Remote, Result
 from tests.crawls.stories import down
@@ -174,6 +174,22 @@ def test_a_run_that_did_not_see_everything_and_one_that_recovers(
     assert found[1]["data"]["ageSeconds"] >= 8 * DAY
     assert found[1]["data"]["maxAge"] == 7 * DAY
     assert told.lab.rows("SELECT count(*) FROM stale_source") == [(0,)]
+
+
+def test_removals_that_waited_before_are_no_news(told: Told):
+    told.target("ops", webhook="http://127.0.0.1:9/", secret="HOOK_SECRET",
+                events=["removal.waiting"])  # fmt: skip
+    told.lab.run()
+    told.lab.run()
+    told.lab.rows("UPDATE run SET withheld = 2")
+    notify = RunNotices(told.options().notify)
+    with closing(registry_database(told.options().registry).open()) as connection:
+        for waiting in (2, 3):
+            with transaction(connection):
+                connection.execute("UPDATE run SET withheld = ? WHERE no = 2", (waiting,))
+                notify(connection, 2, told.lab.crawl.now)
+    [(event, data)] = told.rows("event, data")
+    assert (event, json.loads(data)) == ("removal.waiting", {"run": 2, "waiting": 3})
 
 
 def test_a_private_source_is_told_where_it_is_named(told: Told, receiver: Hook):

@@ -199,6 +199,41 @@ def test_a_table_ends_at_its_limit_and_says_so(lab: Lab):
     assert "More" not in lab.crawl.run("changes", "--limit", "3").out
 
 
+def test_a_page_that_other_rules_extract_again_has_not_changed(lab: Lab):
+    table = f'[sources.docs]\nseeds = ["{lab.site.url("/")}"]\n'
+    lab.source = "docs"
+    lab.pages["/"] = "<title>Lamp</title><h1>Lamps</h1><p class='ad'>buy</p><p>it glows</p>"
+    lab.crawl.declare(table)
+    lab.run()
+    lab.crawl.declare(f"{table}drop_selectors = ['.ad']\n")
+    lab.run()
+
+    assert lab.rows("SELECT reextracted FROM run ORDER BY no") == [(0,), (1,)]
+    assert lab.rows("SELECT count(*) FROM change") == [(0,)]
+
+
+def test_a_change_of_a_file_that_was_renamed_later_is_listed_once_by_its_former_name(
+    crawl: LabCrawl, tmp_path: Path
+):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name in ("a", "b", "c", "d"):
+        (folder / f"{name}.md").write_text(f"# {name}\n\nabout {name} alone")
+    crawl(spider="files", root=folder)
+    (folder / "a.md").write_text("# a\n\nabout a alone, and more")
+    crawl(spider="files", root=folder)
+    (folder / "a.md").rename(folder / "new.md")
+    crawl(spider="files", root=folder)
+
+    out = crawl.run("changes", "--since", "1", "--format", "jsonl").out
+    found = [json.loads(line) for line in out.splitlines()]
+
+    assert [(one["run"], one["kind"], one["url"].rsplit("/", 1)[1]) for one in found] == [
+        (3, "moved", "new.md"),
+        (2, "modified", "a.md"),
+    ]
+
+
 def test_a_renamed_file_has_moved_and_is_not_new(crawl: LabCrawl, tmp_path: Path):
     folder = tmp_path / "files"
     folder.mkdir()

@@ -28,6 +28,7 @@ from smartcrawl.run.configuration import run_configuration
 from smartcrawl.run.frontier import FrontierQueue, RankedFrontierQueue
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
+from smartcrawl.run.source_hosts import known_source_hosts
 from smartcrawl.sources.declared import ad_hoc_site_source
 from smartcrawl.sources.site import SiteSource
 from tests.index.meanings import Topics
@@ -511,6 +512,16 @@ def test_a_run_is_notified_of_once_by_the_process_that_closes_it(run: Run):
         run.registry.interrupt(run.opened, ("interrupted",), NOW)
 
     assert notified == [run.opened.no]
+
+
+def test_the_hosts_of_a_source_are_those_of_its_starts_its_scope_and_its_stored_pages(
+    run: Run, options: Options
+):
+    source = ad_hoc_site_source("http://docs.example.com:8080/", {})
+    assert known_source_hosts(source, options, None) == {"docs.example.com:8080"}
+    renamed = source.model_copy(update={"name": run.source.name})
+    stored = known_source_hosts(renamed, options, run.registry.connection)
+    assert stored == {"docs.example.com:8080", "example.com"}
 
 
 def test_alarms_and_notices_are_no_part_of_the_configuration(options: Options):
