@@ -1,4 +1,4 @@
-"""What ``due`` reads of the sources to tell which of them are due (ADR 173)."""
+"""The facts by which ``due`` chooses sources (ADR 173)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def fresh_source_times(connection: Connection) -> dict[str, int | None]:
 def stored_source_facts(
     connection: Connection, name: str, now: int, *, configuration: bytes, is_listed: bool
 ) -> SourceFacts | None:
-    """Return what tells when a source is due; None: it has had no run.
+    """Return the facts that decide when a source is due; None: it has had no run.
 
     ``configuration``: that which its next run would have. ``now``: Unix seconds.
     """

@@ -32,7 +32,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is known of a source. Times are in Unix seconds."""
+    """The facts about a source that decide its level. Times are in Unix seconds."""
 
     begun_at: int | None  #: when its first run began; None: there was no run
     seen_at: int | None  #: when a run last saw all that it was to see; None: none did yet

@@ -1,4 +1,4 @@
-"""When a source is due: found from what its last run left, without opening a run."""
+"""When a source is due: decided by the state after its last run, without opening a run."""
 
 from __future__ import annotations
 
