@@ -10,6 +10,7 @@ from smartcrawl.rules.run_orders import (
     ORDER_REASONS,
     Beginning,
     beginning_after_order,
+    is_start_failed,
     state_after_order,
 )
 from tests.rules import manual
@@ -82,3 +83,21 @@ def test_each_row_of_the_manual_decides_something():
         assert {RunState[name.upper()] for name in manual.names(states)}
         assert set(flags) <= {"any", "yes", "no"}
         assert found.split()[0] in WORDS
+
+
+@pytest.mark.parametrize(
+    ("state", "reasons", "is_so"),
+    [
+        (RunState.SWEPT, ("seed_failed: http://a.example/",), True),
+        (RunState.SWEPT, ("robots_unknown: a.example", "no_pages"), True),
+        (RunState.SWEPT, ("listing: /docs (not readable)",), True),
+        (RunState.SWEPT, ("max_pages",), False),
+        (RunState.SWEPT, (), False),
+        (RunState.OPEN, ("seed_failed: http://a.example/",), False),
+        (INTERRUPTED, ("interrupted", "seed_failed: http://a.example/"), False),
+    ],
+)
+def test_a_start_failed_where_a_run_ended_by_itself_and_got_nothing(
+    state: RunState, reasons: tuple[str, ...], *, is_so: bool
+):
+    assert is_start_failed(state, reasons) is is_so
