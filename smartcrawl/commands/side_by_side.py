@@ -134,7 +134,9 @@ class SideBySide:
             return []
         del self._running[report.worker]
         self.bars.remove(report.worker)
-        return [report.end or CrawlEnd(job.name, FAILED, reasons=(f"its process {report.died}",))]
+        # One that a signal ends before its crawl begins has failed no more than those that wait.
+        status = INCOMPLETE if self.stopping else FAILED
+        return [report.end or CrawlEnd(job.name, status, reasons=(f"its process {report.died}",))]
 
     @contextmanager
     def forwarding_signals(self) -> Iterator[None]:
