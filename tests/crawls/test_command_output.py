@@ -32,6 +32,9 @@ COMMANDS = [
     (["status"], 0),
     (["why", "LONG"], 0),
     (["why", "http://elsewhere.example/"], 0),
+    (["changes"], 0),
+    (["diff", "LONG"], 0),  # tests/lab/test_diff.py has the rest
+    (["notify", "--list"], 0),
     (["plan"], 0),
     (["plan", "--simulate", "30"], 1),
     (["orphans"], 0),

@@ -190,7 +190,7 @@ def test_a_signal_stops_the_sources_that_are_still_to_come(site: Site, crawl: Cr
             f'[sources.one]\nseeds = ["{site.url("/")}"]\n'
             f'[sources.two]\nseeds = ["{other.url("/")}"]\n'
         )
-        with crawl.start() as running:
+        with crawl.start_command("crawl", "site", "--jobs", "1") as running:
             wait_until(lambda: site.count("/5"), "the first source is being crawled")
             os.kill(running.pid, signal.SIGTERM)
             assert running.end().status == 3
