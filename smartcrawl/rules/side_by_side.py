@@ -39,7 +39,7 @@ def share_a_host(one: Collection[str], other: Collection[str]) -> bool:
 
 def _is_within(host: str, domain: str) -> bool:
     name = host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
-    return f".{name.lstrip('.')}".endswith(domain)
+    return f".{name}".endswith(domain)
 
 
 def first_to_begin(
