@@ -97,6 +97,25 @@ def test_long_parts_without_anchors_are_replaced_whole(count: int, is_coarse: bo
     assert diff_texts(text(*old), text(*new)).is_coarse is is_coarse
 
 
+@pytest.mark.parametrize(
+    ("more_old", "more_new", "same"),
+    [((), (), ["anchor"]), (("anchor",), (), []), ((), ("anchor",), [])],
+)
+def test_lines_that_each_text_has_once_are_anchors_of_long_parts(
+    more_old: tuple[str, ...], more_new: tuple[str, ...], same: list[str]
+):
+    def around(first: str, last: str, *more: str) -> list[TextLine]:
+        before = [f"{first}{number}" for number in range(400)]
+        return text(*before, "anchor", *(f"{last}{number}" for number in range(400)), *more)
+
+    diff = diff_texts(around("a", "b", *more_old), around("c", "d", *more_new, "end"))
+
+    lines = [line for hunk in diff.hunks for line in hunk.lines]
+    assert [line.text for line in lines if line.sign == " "] == same
+    assert diff.is_coarse is not bool(same)
+    assert any(line.text == "anchor" for line in lines if line.sign != " ") is not bool(same)
+
+
 def test_equal_texts_have_no_difference():
     assert diff_texts(text("a", "b"), text("a", "b")) == TextDiff()
 

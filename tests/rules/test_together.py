@@ -45,6 +45,7 @@ def test_one_process_is_enough_where_all_share_a_host():
     assert can_run_side_by_side([["a"], ["b", "a"], ["b"]])
     assert can_run_side_by_side([[], []])
     assert not can_run_side_by_side([["a"]])
+    assert not can_run_side_by_side([[]])
 
 
 def test_there_is_a_job_a_core_up_to_four():
