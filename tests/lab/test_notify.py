@@ -261,6 +261,7 @@ def test_a_redirect_is_not_followed(told: Told, receiver: Hook):
 
 
 def test_the_guard_holds_for_webhooks(told: Told, receiver: Hook):
+    """ATT-12."""
     told.file.write_text(f'[notify.ops]\nwebhook = "{receiver.url}"\nsecret = "HOOK_SECRET"\n')
     told.lab.run()
     assert "loopback" in told.notify("--test", expect=1).out

@@ -171,6 +171,7 @@ def test_other_events_and_senders_have_all_of_it_due_and_a_ping_nothing(served: 
 
 
 def test_a_refusal_does_not_say_which_sources_there_are(served: Served):
+    """ATT-73."""
     wrong = {"Authorization": "Bearer another"}
     tampered = signed("docs", PUSH)
     tampered[2]["content"] = tampered[2]["content"].replace(b"main", b"mean")

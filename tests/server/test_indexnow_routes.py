@@ -156,6 +156,7 @@ REFUSED = [
 
 
 def test_other_notices_are_refused_and_change_nothing(served: Served, net: Net):
+    """ATT-72."""
     answers = ask_all(served.app(), [call for call, _, _ in REFUSED])
 
     found = [(one.status_code, error_of(one)["details"]["field"]) for one in answers]

@@ -99,6 +99,7 @@ def test_a_page_has_its_frame_and_loads_nothing_from_elsewhere(app: ASGIApp):
 
 
 def test_each_answer_of_a_page_has_its_headers(app: ASGIApp):
+    """ATT-57."""
     for path, status in (("/docs", 200), ("/none", 404), ("/login", 200)):
         answer = Visitor(app).get(path)
         assert answer.status_code == status

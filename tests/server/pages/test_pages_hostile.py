@@ -59,6 +59,7 @@ def test_no_text_of_a_registry_becomes_a_part_of_a_page(tmp_path: Path):
 
 @pytest.mark.long
 def test_no_text_of_a_site_becomes_a_part_of_a_page(crawled: Crawl):
+    """ATT-71."""
     app = application(crawled.data_dir, run={"registry": crawled.registry}, pages_limit=10**9)
 
     assert seen_words(Visitor(app)) > 20
