@@ -89,6 +89,7 @@ def test_a_library_is_listed_by_its_path_and_folders_are_dropped():
 
 
 def test_a_filter_is_sent_as_written_and_nothing_is_counted():
+    """ATT-27."""
     place = Place(filter="Status eq 'A & B' and Größe gt 1")
     listing, items, fetch = read(Library(FIVE, count=90), place)
 
