@@ -78,6 +78,9 @@ class Proxy:
                     (peer if ready is redis else redis).sendall(data)
 
     def close(self):
+        self.away = True
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)  # it wakes the thread that accepts
         self._server.close()
 
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msal
@@ -32,6 +33,7 @@ def library(site: Site) -> Library:
 def session(sharepoint: SharepointServer) -> requests.Session:
     made = requests.Session()
     made.trust_env, made.verify = False, str(sharepoint.ca_file)
+    made.request = partial(made.request, timeout=30)  # msal and requests wait for ever
     return made
 
 
