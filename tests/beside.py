@@ -29,7 +29,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End commands that nobody waits for, as nothing could be collected, or another one failed."""
+    """End commands whose results are not awaited: collecting, or another command, failed."""
     for running in session.config.stash.get(_COMMANDS, {}).values():
         if running.poll() is None:
             running.kill()

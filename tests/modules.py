@@ -18,7 +18,7 @@ def name(path: Path) -> str:
 
 @cache
 def tree(text: str) -> ast.Module:
-    """Return the tree of a module, which nobody may change: all of them take a second to read."""
+    """Return the tree of a module, which no test may change: all of them take a second to read."""
     return ast.parse(text)
 
 

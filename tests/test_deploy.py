@@ -120,9 +120,9 @@ def test_images_are_pinned_and_everywhere_the_same():
     assert f"docker build -t smartcrawl:{__version__} ." in text("Dockerfile")
     pages = [text(f"docs/operations/{name}.md") for name in ("containers", "kubernetes")]
     assert all(f"docker build -t smartcrawl:{__version__} ." in page for page in pages)
-    told = "".join(pages) + text("docs/grow.md")
+    manual = "".join(pages) + text("docs/grow.md")
     assert "elasticsearch:" in text("docs/grow.md")
-    assert set(re.findall(r"\b(?:smartcrawl|elasticsearch):\d+\.[\d.]+\d", told)) <= set(images)
+    assert set(re.findall(r"\b(?:smartcrawl|elasticsearch):\d+\.[\d.]+\d", manual)) <= set(images)
 
 
 def test_the_urls_name_services_with_their_ports():
@@ -510,12 +510,12 @@ def test_units_are_hardened_alike():
     assert "\nCacheDirectory=smartcrawl\n" in unit
 
 
-def test_every_unit_that_fails_tells_so():
-    """The one that tells does not start itself again, and a look is no failure of the check."""
+def test_every_unit_reports_its_failure():
+    """The one that reports does not start itself again, and a look is no failure of the check."""
     for unit in UNITS:
-        tells = "\nOnFailure=smartcrawl-failed@%n.service\n" in unit.read_text()
-        is_told = unit.suffix == ".service" and unit.name != "smartcrawl-failed@.service"
-        assert tells is is_told, unit.name
+        reports = "\nOnFailure=smartcrawl-failed@%n.service\n" in unit.read_text()
+        may_fail = unit.suffix == ".service" and unit.name != "smartcrawl-failed@.service"
+        assert reports is may_fail, unit.name
     check = (ROOT / "deploy/systemd/smartcrawl-check.service").read_text()
     assert "\nSuccessExitStatus=1\n" in check
     tell = (ROOT / "deploy/systemd/smartcrawl-failed@.service").read_text()

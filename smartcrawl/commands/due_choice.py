@@ -36,8 +36,8 @@ def leave_out_not_due(
 ) -> tuple[list[SpiderRun], list[NotDue]]:
     """Return the runs that have something due, and the sources of the others.
 
-    What is left out is noted as fresh (``source.fresh_at``). A source that cannot be judged, such
-    as one with a mistake, is due: its run says what is wrong. ``now``: Unix seconds.
+    The others are noted as fresh (``source.fresh_at``). A source that cannot be judged, such as one
+    with a mistake, is due: its run says what is wrong. ``now``: Unix seconds.
     """
     options = Options.of(settings)
     database = registry_database(options.registry)

@@ -379,7 +379,7 @@ class Cost(NamedTuple):
 
     requests: int = 0
     not_modified: int = 0  #: requests that were answered with a 304
-    seconds: int = 0  #: from the beginnings to the ends of those that ended
+    seconds: int = 0  #: time of the runs that ended
 
 
 NO_COST: Final = Cost()

@@ -48,7 +48,7 @@ class ChangedLine(NamedTuple):
 class ChangedHeading(NamedTuple):
     """A heading below which lines changed."""
 
-    heading: str  #: with those above it, at most ``LONGEST`` characters; empty: before the first
+    heading: str  #: and those above it, at most ``LONGEST`` characters; "": there is none
     added: int  #: words
     removed: int  #: words
     lines: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-SAMPLE_SECONDS: Final = 10  #: from one sample of a young run to the next
+SAMPLE_SECONDS: Final = 10  #: time between two samples of a young run
 MOST_SAMPLES: Final = 360  #: of one run
 END_WINDOW: Final = 600  #: seconds that the end is estimated from
 _LEAST_SPAN: Final = 20  #: seconds; less show no trend

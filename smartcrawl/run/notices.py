@@ -314,7 +314,7 @@ def notice_tick(
 
 
 def deliver_notices(options: Options, *, seconds: float = COMMAND_SECONDS) -> None:
-    """Send what waits, before a command ends; what is left is for later commands and servers.
+    """Send waiting notices before a command ends; later commands and servers send the rest.
 
     An error is logged: the command has done its work.
     """

@@ -1,7 +1,7 @@
 """Hooks of sources: what publishes pages says that they changed, and they are due now (R1-53).
 
-A source has a hook if its table names a token. Whoever has no right to it learns nothing, not even
-which sources there are (ADR 176).
+A source has a hook if its table names a token. A sender without it learns nothing, not even which
+sources there are (ADR 176).
 """
 
 from __future__ import annotations

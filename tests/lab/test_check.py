@@ -63,9 +63,9 @@ def test_a_site_that_is_away_failed(docs: Lab, site: LabSite):
 
 
 def test_what_is_checked_as_data(docs: Lab):
-    told = json.loads(check(docs, "--format", "json", expect=0))
-    (source,) = told["sources"]
-    assert (told["level"], source["source"], source["reasons"]) == ("well", "docs", [])
+    reported = json.loads(check(docs, "--format", "json", expect=0))
+    (source,) = reported["sources"]
+    assert (reported["level"], source["source"], source["reasons"]) == ("well", "docs", [])
     assert (source["maxAge"], source["maxFailed"], source["failed"]) == (WEEK, 0.4, 0.0)
 
 

@@ -46,7 +46,7 @@ def samples(text: str) -> Samples:
     }
 
 
-def told(found: Samples, name: str, **labels: str) -> float:
+def measured(found: Samples, name: str, **labels: str) -> float:
     return found[f"smartcrawl_source_{name}", frozenset(labels.items())]
 
 
@@ -69,30 +69,37 @@ def test_the_crawl_is_measured_by_source(docs: Lab):
     found = samples(ask(server(docs), "GET", "/metrics").text)
 
     assert found["smartcrawl_registry_up", frozenset()] == 1
-    assert told(found, "check_level", source="docs") == 1  # a page is lost
-    age = told(found, "age_seconds", source="docs")
-    seen = told(found, "last_complete_timestamp_seconds", source="docs")
+    assert measured(found, "check_level", source="docs") == 1  # a page is lost
+    age = measured(found, "age_seconds", source="docs")
+    seen = measured(found, "last_complete_timestamp_seconds", source="docs")
     assert 3 * 3_600 <= age < 3 * 3_600 + 60
     assert seen == pytest.approx(docs.crawl.now - age, abs=2)
-    assert told(found, "max_age_seconds", source="docs") == 86_400  # by the setting
-    assert told(found, "max_failed_ratio", source="docs") == 0.9  # by its table
-    assert told(found, "failed_ratio", source="docs") == pytest.approx(1 / 3, abs=1e-4)
+    assert measured(found, "max_age_seconds", source="docs") == 86_400  # by the setting
+    assert measured(found, "max_failed_ratio", source="docs") == 0.9  # by its table
+    assert measured(found, "failed_ratio", source="docs") == pytest.approx(1 / 3, abs=1e-4)
     states = ("pending", "crawled", "indexed", "error", "out_of_scope", "gone")
-    assert [told(found, "pages", source="docs", state=one) for one in states] == [0, 0, 2, 1, 0, 0]
-    assert told(found, "marked_pages", source="docs", mark="stored") == 3
-    assert told(found, "marked_pages", source="docs", mark="lost") == 1
-    assert told(found, "failed_pages", source="docs", reason="http_403") == 1
-    assert told(found, "runs_total", source="docs", outcome="complete") == 2
-    assert told(found, "runs_total", source="docs", outcome="interrupted") == 0
+    assert [measured(found, "pages", source="docs", state=one) for one in states] == [
+        0,
+        0,
+        2,
+        1,
+        0,
+        0,
+    ]
+    assert measured(found, "marked_pages", source="docs", mark="stored") == 3
+    assert measured(found, "marked_pages", source="docs", mark="lost") == 1
+    assert measured(found, "failed_pages", source="docs", reason="http_403") == 1
+    assert measured(found, "runs_total", source="docs", outcome="complete") == 2
+    assert measured(found, "runs_total", source="docs", outcome="interrupted") == 0
     requests, saved = docs.rows("SELECT sum(requests), sum(bytes_saved) FROM run")[0]
-    assert told(found, "requests_total", source="docs") == requests
-    assert told(found, "saved_bytes_total", source="docs") == saved
+    assert measured(found, "requests_total", source="docs") == requests
+    assert measured(found, "saved_bytes_total", source="docs") == saved
     (same,) = docs.rows("SELECT sum(not_modified) FROM run")[0]
-    assert told(found, "not_modified_total", source="docs") == same > 0
-    assert told(found, "downloaded_bytes_total", source="docs") > 0
-    assert told(found, "removals_waiting", source="docs") == 0
-    assert told(found, "vectors_owed", source="docs") == 0
-    assert told(found, "run_seconds_total", source="docs") >= 0
+    assert measured(found, "not_modified_total", source="docs") == same > 0
+    assert measured(found, "downloaded_bytes_total", source="docs") > 0
+    assert measured(found, "removals_waiting", source="docs") == 0
+    assert measured(found, "vectors_owed", source="docs") == 0
+    assert measured(found, "run_seconds_total", source="docs") >= 0
 
 
 def test_the_measures_are_read_once_a_minute(docs: Lab):
@@ -100,12 +107,12 @@ def test_the_measures_are_read_once_a_minute(docs: Lab):
     app = server(docs)
     first = samples(ask(app, "GET", "/metrics").text)
     docs.run()
-    assert told(samples(ask(app, "GET", "/metrics").text), "runs_total", source="docs",
-                outcome="complete") == told(first, "runs_total", source="docs",
+    assert measured(samples(ask(app, "GET", "/metrics").text), "runs_total", source="docs",
+                outcome="complete") == measured(first, "runs_total", source="docs",
                                             outcome="complete") == 2  # fmt: skip
     docs.after(seconds=61)
     later = samples(ask(app, "GET", "/metrics").text)
-    assert told(later, "runs_total", source="docs", outcome="complete") == 3
+    assert measured(later, "runs_total", source="docs", outcome="complete") == 3
 
 
 def test_a_registry_that_is_away_is_a_measure(docs: Lab, tmp_path: Path):

@@ -9,8 +9,8 @@ from tests.lab.lab_site import LabSite
 
 def _shown(lab: Lab, *words: str) -> tuple[list[str], list[str]]:
     """The sources that the status lists, and the failed starts that it leaves out."""
-    told = json.loads(lab.crawl.run("status", "--format", "json", *words).out)
-    return [one["source"] for one in told["sources"]], told["failedStarts"]
+    reported = json.loads(lab.crawl.run("status", "--format", "json", *words).out)
+    return [one["source"] for one in reported["sources"]], reported["failedStarts"]
 
 
 def test_a_failed_start_is_left_out_of_the_status_until_a_page_is_stored(

@@ -1,4 +1,4 @@
-"""Which sources `due` leaves out: those of which nothing is due, told without opening a run."""
+"""Which sources `due` leaves out: those of which nothing is due, found without opening a run."""
 
 from pathlib import Path
 from typing import Any

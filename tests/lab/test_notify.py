@@ -43,7 +43,7 @@ def box() -> Iterator[MailBox]:
         yield found
 
 
-class Told:
+class Sender:
     """A lab with one declared source, and targets in its file of settings."""
 
     def __init__(self, lab: Lab) -> None:
@@ -81,9 +81,9 @@ class Told:
 
 
 @pytest.fixture
-def told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Told:
+def sender(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Sender:
     monkeypatch.setenv("HOOK_SECRET", SECRET)
-    return Told(lab)
+    return Sender(lab)
 
 
 def bodies(receiver: Hook) -> list[dict[str, Any]]:
@@ -99,14 +99,14 @@ def test_the_signature_is_that_of_standard_webhooks():
             webhook_signature(wrong, *signed[1:])
 
 
-def test_a_run_tells_what_it_changed(told: Told, receiver: Hook):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
-    told.lab.run()
-    del told.lab.pages["/a"]
-    told.lab.pages["/"] = page("Home", "/a", "/b", text="other words of the front page")
-    told.lab.pages["/b"] = page("B", text="treasure")
-    told.lab.run()
-    told.notify()
+def test_a_run_reports_what_it_changed(sender: Sender, receiver: Hook):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+    sender.lab.run()
+    del sender.lab.pages["/a"]
+    sender.lab.pages["/"] = page("Home", "/a", "/b", text="other words of the front page")
+    sender.lab.pages["/b"] = page("B", text="treasure")
+    sender.lab.run()
+    sender.notify()
 
     first, second = bodies(receiver)
     assert first["type"] == second["type"] == "changes"
@@ -121,226 +121,232 @@ def test_a_run_tells_what_it_changed(told: Told, receiver: Hook):
     assert headers["webhook-signature"] == sign
     assert headers["webhook-id"].startswith("msg_")
     assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
-    told.lab.run()
-    told.notify()
+    sender.lab.run()
+    sender.notify()
     assert len(receiver.taken) == 2  # nothing changed, and nothing is sent twice
 
 
-def test_the_notice_is_written_in_the_transaction_of_the_run(told: Told, receiver: Hook):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET")
-    told.lab.run()
-    assert told.rows("target, event, source, state") == [("ops", "changes", "docs", "waiting")]
+def test_the_notice_is_written_in_the_transaction_of_the_run(sender: Sender, receiver: Hook):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET")
+    sender.lab.run()
+    assert sender.rows("target, event, source, state") == [("ops", "changes", "docs", "waiting")]
     assert receiver.taken == []
 
 
-def test_a_plan_sends_and_writes_nothing(told: Told, receiver: Hook):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET")
-    told.lab.run()
-    before = told.rows("id")
-    told.lab.crawl.run("plan")
-    assert told.rows("id") == before
+def test_a_plan_sends_and_writes_nothing(sender: Sender, receiver: Hook):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET")
+    sender.lab.run()
+    before = sender.rows("id")
+    sender.lab.crawl.run("plan")
+    assert sender.rows("id") == before
 
 
-def test_patterns_and_size_choose_pages(told: Told, receiver: Hook):
+def test_patterns_and_size_choose_pages(sender: Sender, receiver: Hook):
     keys = {"webhook": receiver.url, "secret": "HOOK_SECRET", "events": ["changes"]}
-    told.target("a", **keys, patterns=["/a$"])
-    told.target("many", **keys, min_changes=3)
-    told.target("blog", **keys, patterns=["/blog/"])
-    told.lab.run()
-    assert told.rows("target") == [("a",)]
-    told.notify()
+    sender.target("a", **keys, patterns=["/a$"])
+    sender.target("many", **keys, min_changes=3)
+    sender.target("blog", **keys, patterns=["/blog/"])
+    sender.lab.run()
+    assert sender.rows("target") == [("a",)]
+    sender.notify()
     assert [one["url"][-2:] for one in bodies(receiver)[0]["data"]["pages"]] == ["/a"]
 
 
 def test_a_run_that_did_not_see_everything_and_one_that_recovers(
-    told: Told, receiver: Hook, site: LabSite
+    sender: Sender, receiver: Hook, site: LabSite
 ):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=[
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=[
         "run.incomplete", "source.stale", "source.recovered", "removal.waiting",
     ])  # fmt: skip
-    told.lab.run()
-    assert told.rows("event") == []
+    sender.lab.run()
+    assert sender.rows("event") == []
     with down(site):
-        told.lab.run(expect=3)
-    told.lab.after(days=8)
-    told.lab.crawl.run("status", "--check", expect=2)
-    told.lab.crawl.run("status", "--check", expect=2)
-    told.lab.run()
-    told.notify()
+        sender.lab.run(expect=3)
+    sender.lab.after(days=8)
+    sender.lab.crawl.run("status", "--check", expect=2)
+    sender.lab.crawl.run("status", "--check", expect=2)
+    sender.lab.run()
+    sender.notify()
 
     found = bodies(receiver)
     assert [one["type"] for one in found] == ["run.incomplete", "source.stale", "source.recovered"]
     assert found[0]["data"]["reasons"][0].startswith("seed_failed: ")
     assert found[1]["data"]["ageSeconds"] >= 8 * DAY
     assert found[1]["data"]["maxAge"] == 7 * DAY
-    assert told.lab.rows("SELECT count(*) FROM stale_source") == [(0,)]
+    assert sender.lab.rows("SELECT count(*) FROM stale_source") == [(0,)]
 
 
-def test_removals_that_waited_before_are_no_news(told: Told):
-    told.target("ops", webhook="http://127.0.0.1:9/", secret="HOOK_SECRET",
+def test_removals_that_waited_before_are_no_news(sender: Sender):
+    sender.target("ops", webhook="http://127.0.0.1:9/", secret="HOOK_SECRET",
                 events=["removal.waiting"])  # fmt: skip
-    told.lab.run()
-    told.lab.run()
-    told.lab.rows("UPDATE run SET withheld = 2")
-    notify = RunNotices(told.options().notify)
-    with closing(registry_database(told.options().registry).open()) as connection:
+    sender.lab.run()
+    sender.lab.run()
+    sender.lab.rows("UPDATE run SET withheld = 2")
+    notify = RunNotices(sender.options().notify)
+    with closing(registry_database(sender.options().registry).open()) as connection:
         for waiting in (2, 3):
             with transaction(connection):
                 connection.execute("UPDATE run SET withheld = ? WHERE no = 2", (waiting,))
-                notify(connection, 2, told.lab.crawl.now)
-    [(event, data)] = told.rows("event, data")
+                notify(connection, 2, sender.lab.crawl.now)
+    [(event, data)] = sender.rows("event, data")
     assert (event, json.loads(data)) == ("removal.waiting", {"run": 2, "waiting": 3})
 
 
-def test_a_private_source_is_told_where_it_is_named(told: Told, receiver: Hook):
+def test_a_private_source_is_reported_where_it_is_named(sender: Sender, receiver: Hook):
     keys = {"webhook": receiver.url, "secret": "HOOK_SECRET"}
-    told.lab.crawl.declare(
-        f'[sources.docs]\nseeds = ["{told.lab.site.url("/")}"]\nvisibility = "private"\n'
+    sender.lab.crawl.declare(
+        f'[sources.docs]\nseeds = ["{sender.lab.site.url("/")}"]\nvisibility = "private"\n'
     )
-    told.target("every", **keys)
-    told.target("named", **keys, sources=["docs"])
-    told.target("other", **keys, sources=["wiki"])
-    told.lab.run()
-    assert told.rows("target") == [("named",)]
+    sender.target("every", **keys)
+    sender.target("named", **keys, sources=["docs"])
+    sender.target("other", **keys, sources=["wiki"])
+    sender.lab.run()
+    assert sender.rows("target") == [("named",)]
 
 
-def test_notices_come_in_order_and_a_failure_holds_the_later_ones_back(told: Told, receiver: Hook):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+def test_notices_come_in_order_and_a_failure_holds_the_later_ones_back(
+    sender: Sender, receiver: Hook
+):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
     receiver.status = 503
-    told.lab.run()
-    told.lab.pages["/"] = page("Home", "/a", text="other words")
-    told.lab.run()
-    told.notify()
+    sender.lab.run()
+    sender.lab.pages["/"] = page("Home", "/a", text="other words")
+    sender.lab.run()
+    sender.notify()
     assert len(receiver.taken) == 1  # the second one waits for the first
     receiver.status = 200
-    told.notify()
+    sender.notify()
     assert len(receiver.taken) == 1  # too early
-    told.lab.after(seconds=31)
-    told.notify()
+    sender.lab.after(seconds=31)
+    sender.notify()
     ids = [headers["webhook-id"] for headers, _ in receiver.taken]
     assert ids[0] == ids[1] != ids[2]
-    assert told.rows("state, attempts") == [("delivered", 2), ("delivered", 1)]
+    assert sender.rows("state, attempts") == [("delivered", 2), ("delivered", 1)]
 
 
-def test_a_target_that_is_away_for_a_day_is_given_up_and_tried_by_hand(told: Told, receiver: Hook):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+def test_a_target_that_is_away_for_a_day_is_given_up_and_tried_by_hand(
+    sender: Sender, receiver: Hook
+):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
     receiver.status = 500
-    told.lab.run()
-    told.notify()
-    told.lab.after(days=1)
-    assert "it answered 500" in told.notify().out
-    assert told.rows("state, attempts, error") == [("given up", 2, "it answered 500")]
+    sender.lab.run()
+    sender.notify()
+    sender.lab.after(days=1)
+    assert "it answered 500" in sender.notify().out
+    assert sender.rows("state, attempts, error") == [("given up", 2, "it answered 500")]
     receiver.status = 200
-    assert told.notify("--retry").out == "1 sent; 1 of all that waited had been given up\n"
-    assert told.rows("state") == [("delivered",)]
+    assert sender.notify("--retry").out == "1 sent; 1 of all that waited had been given up\n"
+    assert sender.rows("state") == [("delivered",)]
 
 
-def test_410_ends_the_delivery_to_a_target_and_says_so(told: Told, receiver: Hook):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+def test_410_ends_the_delivery_to_a_target_and_says_so(sender: Sender, receiver: Hook):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
     receiver.status = 410
-    told.lab.run()
-    assert "it answered 410 (gone), so nothing is sent to it any more" in told.notify().out
-    told.lab.pages["/"] = page("Home", "/a", text="other words")
-    told.lab.after(days=1)
-    told.lab.run()
-    assert "ops is closed: it answered 410" in " ".join(told.notify().out.split())
-    assert (len(receiver.taken), told.rows("state")) == (1, [("given up",)])
+    sender.lab.run()
+    assert "it answered 410 (gone), so nothing is sent to it any more" in sender.notify().out
+    sender.lab.pages["/"] = page("Home", "/a", text="other words")
+    sender.lab.after(days=1)
+    sender.lab.run()
+    assert "ops is closed: it answered 410" in " ".join(sender.notify().out.split())
+    assert (len(receiver.taken), sender.rows("state")) == (1, [("given up",)])
     receiver.status = 200
-    told.notify("--retry")
-    assert told.rows("state") == [("delivered",)]
+    sender.notify("--retry")
+    assert sender.rows("state") == [("delivered",)]
 
 
-def test_a_redirect_is_not_followed(told: Told, receiver: Hook):
+def test_a_redirect_is_not_followed(sender: Sender, receiver: Hook):
     """Inwards it would go around the guard."""
     with hook() as inside:
         receiver.status, receiver.headers = 307, {"Location": inside.url}
-        told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
-        told.lab.run()
-        assert "redirects are not followed" in told.notify().out
+        sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+        sender.lab.run()
+        assert "redirects are not followed" in sender.notify().out
         assert inside.taken == []
 
 
-def test_the_guard_holds_for_webhooks(told: Told, receiver: Hook):
+def test_the_guard_holds_for_webhooks(sender: Sender, receiver: Hook):
     """ATT-12."""
-    told.file.write_text(f'[notify.ops]\nwebhook = "{receiver.url}"\nsecret = "HOOK_SECRET"\n')
-    told.lab.run()
-    assert "loopback" in told.notify("--test", expect=1).out
+    sender.file.write_text(f'[notify.ops]\nwebhook = "{receiver.url}"\nsecret = "HOOK_SECRET"\n')
+    sender.lab.run()
+    assert "loopback" in sender.notify("--test", expect=1).out
     assert receiver.taken == []
 
 
 @pytest.mark.long
-def test_a_target_that_hangs_costs_a_command_seconds(told: Told, receiver: Hook):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+def test_a_target_that_hangs_costs_a_command_seconds(sender: Sender, receiver: Hook):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
     receiver.hangs = True
-    told.lab.run()
+    sender.lab.run()
     begun = time.monotonic()
-    assert "no whole answer within 5 s" in " ".join(told.notify().out.split())
+    assert "no whole answer within 5 s" in " ".join(sender.notify().out.split())
     assert time.monotonic() - begun < 10
-    assert told.rows("state, attempts") == [("waiting", 1)]
+    assert sender.rows("state, attempts") == [("waiting", 1)]
 
 
-def test_an_attempt_that_the_end_of_a_command_cut_short_does_not_count(told: Told, receiver: Hook):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+def test_an_attempt_that_the_end_of_a_command_cut_short_does_not_count(
+    sender: Sender, receiver: Hook
+):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
     receiver.hangs = True
-    told.lab.run()
-    options = told.options()
+    sender.lab.run()
+    options = sender.options()
     with closing(registry_database(options.registry).open()) as connection:
         delivery = Delivery(connection, options.notify, notice_guard(options))
         assert delivery.deliver(0.3) == 0
     assert delivery.failed == {}
-    assert told.rows("state, attempts") == [("waiting", 0)]
+    assert sender.rows("state, attempts") == [("waiting", 0)]
 
 
-def test_two_processes_never_send_to_a_target_at_once(told: Told, receiver: Hook):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
-    told.lab.run()
-    registry = told.lab.crawl.registry
+def test_two_processes_never_send_to_a_target_at_once(sender: Sender, receiver: Hook):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+    sender.lab.run()
+    registry = sender.lab.crawl.registry
     place: Path | str = registry.url if isinstance(registry, Remote) else registry
     with closing(registry_database(place).open()) as other:
         with transaction(other):
-            assert claim_notice_target_row(other, "ops", "other", told.lab.crawl.now)
-        told.notify()
+            assert claim_notice_target_row(other, "ops", "other", sender.lab.crawl.now)
+        sender.notify()
         assert receiver.taken == []
-        told.lab.after(seconds=61)  # it died: its claim is over
-        told.notify()
+        sender.lab.after(seconds=61)  # it died: its claim is over
+        sender.notify()
         assert len(receiver.taken) == 1
         with transaction(other):
-            assert claim_notice_target_row(other, "ops", "other", told.lab.crawl.now)
+            assert claim_notice_target_row(other, "ops", "other", sender.lab.crawl.now)
 
 
-def test_a_server_looks_for_stale_sources_and_sends(told: Told, receiver: Hook):
+def test_a_server_looks_for_stale_sources_and_sends(sender: Sender, receiver: Hook):
     """Its thread looks once a minute, and sends at each tick."""
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=[
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=[
         "source.stale", "source.recovered",
     ])  # fmt: skip
-    told.lab.run()
-    options, now = told.options(), told.lab.crawl.now
+    sender.lab.run()
+    options, now = sender.options(), sender.lab.crawl.now
     with closing(registry_database(options.registry).open()) as connection:
         tick = notice_tick(options, lambda: False, connection)
         tick(now)
         assert receiver.taken == []
         tick(now + 8 * DAY)
         assert [one["type"] for one in bodies(receiver)] == ["source.stale"]
-        told.lab.crawl.declare(f'[sources.docs]\nseeds = ["{told.lab.site.url("/")}"]\n')
+        sender.lab.crawl.declare(f'[sources.docs]\nseeds = ["{sender.lab.site.url("/")}"]\n')
         tick(now + 8 * DAY + 59)
         assert len(receiver.taken) == 1  # it looks again in a second
         tick(now + 8 * DAY + 60)
         assert [one["type"] for one in bodies(receiver)][1:] == ["source.recovered"]
         ended = notice_tick(options, lambda: True, connection)
-        told.lab.crawl.declare(
-            f'[sources.docs]\nseeds = ["{told.lab.site.url("/")}"]\nmax_age = 9\n'
+        sender.lab.crawl.declare(
+            f'[sources.docs]\nseeds = ["{sender.lab.site.url("/")}"]\nmax_age = 9\n'
         )
         ended(now + 8 * DAY)
         assert len(receiver.taken) == 2  # the server ends: the next one sends
 
 
-def test_a_mail_says_what_happened_and_what_helps(told: Told, box: MailBox, site: LabSite):
-    told.target("ops", mail="ops@example.com", server=f"smtp://127.0.0.1:{box.port}",
+def test_a_mail_says_what_happened_and_what_helps(sender: Sender, box: MailBox, site: LabSite):
+    sender.target("ops", mail="ops@example.com", server=f"smtp://127.0.0.1:{box.port}",
                 events=["changes", "run.incomplete"])  # fmt: skip
-    told.lab.run()
+    sender.lab.run()
     with down(site):
-        told.lab.run(expect=3)
-    told.notify()
+        sender.lab.run(expect=3)
+    sender.notify()
 
     changes, incomplete = (email.message_from_string(one, policy=email.policy.default)
                            for one in box.mails)  # fmt: skip
@@ -353,61 +359,61 @@ def test_a_mail_says_what_happened_and_what_helps(told: Told, box: MailBox, site
     assert "- seed_failed: " in incomplete.get_content()
 
 
-def test_a_mail_that_is_refused_waits(told: Told, box: MailBox):
-    told.target("ops", mail="ops@example.com", server=f"smtp://127.0.0.1:{box.port}")
+def test_a_mail_that_is_refused_waits(sender: Sender, box: MailBox):
+    sender.target("ops", mail="ops@example.com", server=f"smtp://127.0.0.1:{box.port}")
     box.refuses = True
-    told.lab.run()
-    assert "550" in told.notify("--test", expect=1).out
-    told.notify()
-    assert told.rows("state, attempts") == [("waiting", 1)]
+    sender.lab.run()
+    assert "550" in sender.notify("--test", expect=1).out
+    sender.notify()
+    assert sender.rows("state, attempts") == [("waiting", 1)]
 
 
 def test_a_password_that_no_mail_server_takes_is_not_in_the_message(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+    sender: Sender, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("MAIL_PASSWORD", "open sésame")
-    told.target("ops", mail="ops@example.com", server="submission://127.0.0.1:9", user="me",
+    sender.target("ops", mail="ops@example.com", server="submission://127.0.0.1:9", user="me",
                 password="MAIL_PASSWORD")  # fmt: skip
-    out = told.notify("--test", expect=1).out
+    out = sender.notify("--test", expect=1).out
     assert "take ASCII characters alone" in out
     assert "xe9" not in out
     assert "é" not in out
 
 
-def test_a_test_is_sent_to_each_target_at_once(told: Told, receiver: Hook, box: MailBox):
-    told.target("hook", webhook=receiver.url, secret="HOOK_SECRET")
-    told.target("mail", mail="ops@example.com", server=f"smtp://127.0.0.1:{box.port}")
-    assert told.notify("--test").out == "hook: taken\nmail: taken\n"
+def test_a_test_is_sent_to_each_target_at_once(sender: Sender, receiver: Hook, box: MailBox):
+    sender.target("hook", webhook=receiver.url, secret="HOOK_SECRET")
+    sender.target("mail", mail="ops@example.com", server=f"smtp://127.0.0.1:{box.port}")
+    assert sender.notify("--test").out == "hook: taken\nmail: taken\n"
     assert [one["type"] for one in bodies(receiver)] == ["test"]
     assert len(box.mails) == 1
-    told.notify("--test", "mail")
+    sender.notify("--test", "mail")
     assert (len(receiver.taken), len(box.mails)) == (1, 2)
-    assert "there is no target 'mial', did you mean mail?" in told.notify("mial", expect=1).err
+    assert "there is no target 'mial', did you mean mail?" in sender.notify("mial", expect=1).err
 
 
 @pytest.mark.long
 def test_a_service_of_apprise_gets_title_and_text(
-    told: Told, receiver: Hook, monkeypatch: pytest.MonkeyPatch
+    sender: Sender, receiver: Hook, monkeypatch: pytest.MonkeyPatch
 ):
     """Its address is that of a variable: it has the token of the service."""
     monkeypatch.setenv("OPS_APPRISE", receiver.url.replace("http:", "json:"))
-    told.target("ops", apprise="OPS_APPRISE")
-    told.lab.run()
-    told.notify()
+    sender.target("ops", apprise="OPS_APPRISE")
+    sender.lab.run()
+    sender.notify()
     (found,) = bodies(receiver)
     assert found["title"] == "docs: 2 new"
     assert "smartcrawl changes --source docs" in found["message"]
     monkeypatch.setenv("OPS_APPRISE", "nosuch://a.example")
-    assert "does not know the URL in OPS_APPRISE" in told.notify("--test", expect=1).out
+    assert "does not know the URL in OPS_APPRISE" in sender.notify("--test", expect=1).out
     monkeypatch.setitem(sys.modules, "apprise", None)
-    out = " ".join(told.notify("--test", expect=1).out.split())
+    out = " ".join(sender.notify("--test", expect=1).out.split())
     assert "apprise is not installed: pip install 'apprise==" in out
     assert "script/setup notify" in out
 
 
-def test_a_receiver_that_is_not_ours_verifies_what_it_gets(told: Told, receiver: Hook):
-    told.target("ops", webhook=receiver.url, secret="HOOK_SECRET")
-    told.notify("--test")
+def test_a_receiver_that_is_not_ours_verifies_what_it_gets(sender: Sender, receiver: Hook):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET")
+    sender.notify("--test")
     ((headers, body),) = receiver.taken
     taken: Any = standardwebhooks.Webhook(SECRET).verify(body, headers)
     assert taken["type"] == "test"
@@ -436,10 +442,10 @@ def test_a_receiver_that_is_not_ours_verifies_what_it_gets(told: Told, receiver:
         ('secret = "S"', "takes one of webhook, mail and apprise"),
     ],
 )  # fmt: skip
-def test_a_wrong_table_is_named_with_the_remedy(told: Told, table: str, says: str):
-    told.file.write_text(f"[notify.ops]\n{table}\n")
+def test_a_wrong_table_is_named_with_the_remedy(sender: Sender, table: str, says: str):
+    sender.file.write_text(f"[notify.ops]\n{table}\n")
     with pytest.raises(SettingError) as error:
-        told.notify()
+        sender.notify()
     failed = str(error.value)
     assert says in failed
     assert "[notify.ops]" in failed
@@ -447,7 +453,7 @@ def test_a_wrong_table_is_named_with_the_remedy(told: Told, table: str, says: st
     assert "8c1f" not in failed
 
 
-def test_without_targets_nothing_is_written(told: Told):
-    told.lab.run()
-    assert told.rows("event") == []
-    assert "add a table [notify.NAME] to smartcrawl.toml" in told.notify(expect=1).err
+def test_without_targets_nothing_is_written(sender: Sender):
+    sender.lab.run()
+    assert sender.rows("event") == []
+    assert "add a table [notify.NAME] to smartcrawl.toml" in sender.notify(expect=1).err

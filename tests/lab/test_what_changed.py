@@ -100,7 +100,7 @@ def test_unchanged_pages_store_nothing(lab: Lab):
     assert lab.rows("SELECT count(*) FROM change") == [(0,)]
 
 
-def told(lab: Lab, *words: str) -> list[dict[str, Any]]:
+def listed(lab: Lab, *words: str) -> list[dict[str, Any]]:
     """What `changes` prints."""
     lines = lab.crawl.run("changes", "--format", "jsonl", *words).out.splitlines()
     return [json.loads(line) for line in lines]
@@ -117,7 +117,7 @@ def test_changes_tells_what_happened_to_each_page(lab: Lab):
     for name in ("/lost", "/gone", "/same"):
         lab.pages[name] = page(name, text=f"about {name}")
     lab.run(lost_threshold=3)
-    assert sorted(kinds(told(lab))) == [(1, "new", path) for path in sorted(lab.pages)]
+    assert sorted(kinds(listed(lab))) == [(1, "new", path) for path in sorted(lab.pages)]
     lab.pages["/edited"] = "<title>E</title><h1>Lamps</h1><h2>Red</h2><p>it glows dark red</p>"
     lab.pages["/lost"] = Page("", status=404)
     lab.pages["/"] = page("Home", "/edited", "/lost", "/gone", "/same", "/added")
@@ -125,13 +125,13 @@ def test_changes_tells_what_happened_to_each_page(lab: Lab):
     lab.after(days=1)
     lab.run(lost_threshold=3)
 
-    assert kinds(told(lab)) == [
+    assert kinds(listed(lab)) == [
         (2, "new", "/added"),
         (2, "modified", "/"),
         (2, "modified", "/edited"),
         (2, "lost", "/lost"),
     ]
-    edited = next(c for c in told(lab) if c["url"].endswith("/edited"))
+    edited = next(c for c in listed(lab) if c["url"].endswith("/edited"))
     assert (edited["wordsAdded"], edited["wordsRemoved"]) == (1, 0)
     assert edited["headings"] == [{"heading": "Lamps > Red", "wordsAdded": 1, "wordsRemoved": 0}]
     assert edited["share"] == pytest.approx(1 / 11, abs=1e-4)
@@ -141,9 +141,9 @@ def test_changes_tells_what_happened_to_each_page(lab: Lab):
     lab.after(days=1)
     lab.run(lost_threshold=1)
 
-    assert kinds(told(lab)) == [(3, "came back", "/lost"), (3, "removed", "/gone")]
-    assert kinds(told(lab, "--since", "1")) == [
-        *kinds(told(lab)),
+    assert kinds(listed(lab)) == [(3, "came back", "/lost"), (3, "removed", "/gone")]
+    assert kinds(listed(lab, "--since", "1")) == [
+        *kinds(listed(lab)),
         (2, "new", "/added"),
         (2, "modified", "/"),
         (2, "modified", "/edited"),
@@ -157,7 +157,7 @@ def test_a_year_is_named_once_and_counts_for_no_page(lab: Lab):
     site_of(lab, 2026, "one", "two", "three and a half", "four")
     lab.run()
 
-    shared, modified = told(lab)
+    shared, modified = listed(lab)
 
     assert (shared["kind"], shared["pages"], shared["url"]) == ("shared", 4, None)
     assert [(line["sign"], line["text"], line["pages"]) for line in shared["lines"]] == [
@@ -172,7 +172,7 @@ def test_a_year_is_named_once_and_counts_for_no_page(lab: Lab):
 def test_each_format_says_the_same(lab: Lab):
     lab.pages["/"] = page("Home", text="one two")
     lab.run()
-    assert kinds(told(lab)) == [(1, "new", "/")]
+    assert kinds(listed(lab)) == [(1, "new", "/")]
     assert "](<" in lab.crawl.run("changes", "--format", "markdown").out
     assert "<title>new: Home</title>" in lab.crawl.run("changes", "--format", "atom").out
     table = lab.crawl.run("changes")
@@ -181,9 +181,9 @@ def test_each_format_says_the_same(lab: Lab):
     lab.run()
 
     assert lab.crawl.run("changes").out == "nothing changed\n"
-    time = told(lab, "--since", "1")
+    time = listed(lab, "--since", "1")
     assert time == []
-    assert kinds(told(lab, "--since", "2000-01-01")) == [(1, "new", "/")]
+    assert kinds(listed(lab, "--since", "2000-01-01")) == [(1, "new", "/")]
     refused = lab.crawl.run("changes", "--since", "yesterday", expect=2)
     assert "'yesterday' is not a run or a time" in refused.err
 
@@ -259,6 +259,6 @@ def test_a_page_that_redirects_to_another_one_has_moved(lab: Lab):
     lab.after(days=1)
     lab.run()
 
-    moved = [c for c in told(lab) if c["kind"] == "moved"]
+    moved = [c for c in listed(lab) if c["kind"] == "moved"]
 
     assert [(path_of(c["url"]), path_of(c["formerUrl"])) for c in moved] == [("/fresh", "/old")]

@@ -8,8 +8,8 @@ from tests.lab.lab import Lab, page
 
 
 def _story(lab: Lab, path: str) -> dict[str, Any]:
-    told = json.loads(lab.crawl.run("why", lab.site.url(path), "--format", "json").out)
-    found: dict[str, Any] = told["records"][0]
+    report = json.loads(lab.crawl.run("why", lab.site.url(path), "--format", "json").out)
+    found: dict[str, Any] = report["records"][0]
     return found
 
 

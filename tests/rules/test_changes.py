@@ -187,11 +187,11 @@ def test_shared_lines_go_from_the_sides_of_their_headings():
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("line", "words"),
     [("", []), (" a\tb\n", ["a", "b"]), ("東京 Tower", ["東", "京", "Tower"]), ("กข", ["ก", "ข"])],
 )
-def test_words(told: str, words: list[str]):
-    assert text_words(told) == words
+def test_words(line: str, words: list[str]):
+    assert text_words(line) == words
 
 
 def test_a_line_is_shared_by_three_pages_and_a_tenth_of_all():

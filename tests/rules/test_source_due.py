@@ -1,4 +1,4 @@
-"""When a source is due, told from what its last run left."""
+"""When a source is due, by the facts that its last run left."""
 
 from dataclasses import replace
 

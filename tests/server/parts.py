@@ -2,7 +2,7 @@
 
 Nearly every test has an application of its own, and most of the time to make one goes into the
 routes of its endpoints: signatures, types, parameters and answers are the same in each, and are
-values that nobody changes. Only the function that a route calls is its application's own.
+values that no application changes. Only the function that a route calls is its application's own.
 """
 
 import inspect

@@ -48,7 +48,7 @@ def router_of(size: int) -> APIRouter:
     router = APIRouter()
 
     @router.get("/")
-    def told(times: int = 1) -> Small:
+    def sized(times: int = 1) -> Small:
         return Small(size=size * times)
 
     return router

@@ -101,26 +101,26 @@ def test_a_run_has_samples_of_its_progress(desk: Desk, tmp_path: Path):
 
 
 def test_the_end_of_an_open_run_is_estimated_with_what_is_known(desk: Desk, tmp_path: Path):
-    def told() -> tuple[str | None, str]:
+    def estimate() -> tuple[str | None, str]:
         progress = read(tmp_path, "runs/3")["progress"]  # as of LATER + 60
         return progress["likelyEnd"], progress["endText"]
 
     desk.open(now=LATER)
-    assert told() == (None, "soon: each page that is known is done")
+    assert estimate() == (None, "soon: each page that is known is done")
     desk.add(*(f"{BASE}{number}" for number in range(8)), now=LATER + 20)
-    assert told() == (None, "not known: too few pages are done")
+    assert estimate() == (None, "not known: too few pages are done")
     desk.write(desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304), now=LATER + 30)
-    assert told() == (None, "not before 8 min: pages are found as fast as they are done")
+    assert estimate() == (None, "not before 8 min: pages are found as fast as they are done")
     with transaction(desk.connection):
         desk.connection.execute("UPDATE run_sample SET queued = 16 WHERE run = 3")
     # 8 pages fewer wait than a minute ago, and one was done since
-    assert told() == ("2025-06-15T16:15:40Z", "in about 8 min")
+    assert estimate() == ("2025-06-15T16:15:40Z", "in about 8 min")
     with transaction(desk.connection):
         desk.connection.execute("UPDATE run SET visits = 4 WHERE no = 3")
     text = "in 2 min if no further page is found, in about 3 min if as many are found as before"
     with transaction(desk.connection):
         desk.connection.execute("UPDATE run_sample SET queued = 11 WHERE run = 3")
-    assert told() == ("2025-06-15T16:10:20Z", text)
+    assert estimate() == ("2025-06-15T16:10:20Z", text)
 
 
 def test_the_counts_of_an_open_run_are_those_that_it_keeps(desk: Desk, tmp_path: Path):

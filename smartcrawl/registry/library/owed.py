@@ -28,7 +28,7 @@ class LibraryOwed(NamedTuple):
     not_downloaded: int = 0
     not_processed: int = 0
     not_embedded: int = 0  #: files that no vector store has
-    refused: int = 0  #: of these, those that a store refused
+    refused: int = 0  #: files among these that a store refused
 
 
 def library_owed_rows(connection: Connection) -> dict[str, LibraryOwed]:

@@ -297,7 +297,7 @@ async def _documents(
 def _indexed(
     document: Document, whole: Document | None, fetched: FetchedPage, prepared: _Prepared
 ) -> dict[str, Any]:
-    """Return what of a document is indexed, and what is left out."""
+    """Return the parts of a document that are indexed, and those that are left out."""
     url, source = prepared.page.url, prepared.page.source
     kept = document
     if prepared.repeated is not None:

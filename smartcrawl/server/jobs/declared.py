@@ -69,7 +69,7 @@ class DeclaredHook(NamedTuple):
     """The hook of a source (R1-53)."""
 
     source: Source
-    folder: Path  #: in which a relative path of the file of its token starts
+    folder: Path  #: where a relative path to the file of its token starts
 
 
 class _Declared(NamedTuple):

@@ -1,4 +1,4 @@
--- What tells whether a source is due, without opening a run (ADR 173).
+-- The facts that decide whether a source is due, without opening a run (ADR 173).
 -- Unix seconds: its last complete run, or the last time that nothing of it was overdue; NULL: never
 ALTER TABLE source ADD COLUMN fresh_at BIGINT
 --;
