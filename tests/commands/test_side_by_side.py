@@ -114,6 +114,16 @@ def test_a_worker_that_dies_is_reported_and_ends_no_other():
     assert worst_status(ends) == FAILED
 
 
+def test_a_worker_that_a_stop_ends_before_its_crawl_begins_has_not_failed():
+    crawls = FakeCrawls({"a": "stopped", "b": "dies"})
+    ends, _ = crawled(crawls, job("a", "a"), job("b", "b"), job("c", "c"), at_once=2)
+
+    assert [(end.source, end.status) for end in ends] == [
+        ("a", INCOMPLETE), ("b", INCOMPLETE), ("c", INCOMPLETE)
+    ]  # fmt: skip
+    assert worst_status(ends) == INCOMPLETE
+
+
 def test_a_worker_that_has_a_successor_only_prints():
     """Its death is not that of the process that has its place now."""
     crawls = ProcessCrawls("crawl")
