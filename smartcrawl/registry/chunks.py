@@ -12,6 +12,9 @@ from smartcrawl.model.documents import ChunkPlace
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql
 
+#: ``json.dumps`` would make an encoder for each chunk.
+_compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 def chunk_places_as_text(places: Iterable[ChunkPlace]) -> str:
     """Return the places of a chunk as they are stored: JSON ``[[start, id, defines], …]``.
@@ -20,7 +23,7 @@ def chunk_places_as_text(places: Iterable[ChunkPlace]) -> str:
     '[[0,"lamps",0],[9,"wick",1]]'
     """
     rows = [(place.start, place.id, int(place.defines)) for place in places]
-    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    return _compact(rows)
 
 
 def chunk_places_of_text(text: str) -> tuple[ChunkPlace, ...]:

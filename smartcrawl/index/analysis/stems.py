@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain, combinations
-from typing import Any, Final, NamedTuple
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeVar
 
 import Stemmer
 
@@ -75,9 +76,12 @@ _UNSTEMMED: Final = "\u2e80"  #: the first letter of Han, kana and Hangul, which
 _END: Final = 4  #: letters at the end of a word of which two may lack their accents
 _PAIR: Final = 2  #: letters
 _CACHED: Final = 50_000  #: runs whose keys are remembered for each language
+_CACHED_PARTS: Final = 20_000  #: the same of what stands between spaces
+_TITLE: Final = 1_000  #: characters of a title whose keys are remembered, at most
 _SHORT: Final = 40  #: characters of a run that is remembered, at most
 _MOST_FORMS: Final = 12  #: keys of one word of a query in one language
 
+T = TypeVar("T")
 Keys = tuple[str, ...]  #: of a word, or of words that stay together
 BEGINNING: Final = "\ue000"  #: sign behind a word of a query that may be the beginning of one
 ANY_END: Final = "*"  #: end of a key that stands for all keys with this beginning; no text has it
@@ -101,10 +105,14 @@ def index_keys(text: str, language: str = "") -> list[str]:
     ['die', 'haus', '東京', '京都']
     """
     text = without_signs(text)
-    runs = text_runs(text)
     if text.isascii():
-        return list(map(_known_ascii(language).__getitem__, runs))
-    return list(chain.from_iterable(map(_known(language).__getitem__, runs)))
+        return list(_items(_known_ascii(language), text_runs(text)))
+    return list(chain.from_iterable(_items(_known_parts(language), text.split())))
+
+
+def _items(known: Mapping[str, T], keys: Sequence[str]) -> Iterable[T]:
+    """Return the values of some keys: one call for all is twice as fast as one for each."""
+    return itemgetter(*keys)(known) if len(keys) > 1 else [known[key] for key in keys]
 
 
 def keys_of_words(words: Sequence[str], language: str = "") -> list[str]:
@@ -131,9 +139,17 @@ def chunk_words(
     >>> chunk_words("Häuser", "", "Die Häuser, 東京都", "", "de")
     ['haus', '', 'die haus 東京 京都', '']
     """
-    found = [" ".join(index_keys(one, language)) for one in (title, headings, text, pictures)]
-    found[-1] = f"{found[-1]} {names}".strip()
-    return found
+    of_pictures = " ".join(index_keys(pictures, language)) if pictures else ""
+    of_titles = [
+        _known_title(one, language) if len(one) <= _TITLE else " ".join(index_keys(one, language))
+        for one in (title, headings)
+    ]
+    return [*of_titles, " ".join(index_keys(text, language)), f"{of_pictures} {names}".strip()]
+
+
+@lru_cache(256)  # many chunks have it
+def _known_title(title: str, language: str) -> str:
+    return " ".join(index_keys(title, language))
 
 
 def index_words(text: str) -> list[str]:
@@ -297,6 +313,27 @@ class _KnownAscii(dict[str, str]):
                 self.clear()
             self[run] = found
         return found
+
+
+class _KnownParts(dict[str, Keys]):
+    """Keys of what stands between spaces in one language; most is met again with its signs."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._of = _known(language)
+
+    def __missing__(self, part: str) -> Keys:
+        found = tuple(chain.from_iterable(map(self._of.__getitem__, text_runs(part))))
+        if len(part) <= _SHORT:
+            if len(self) >= _CACHED_PARTS:
+                self.clear()
+            self[part] = found
+        return found
+
+
+@cache
+def _known_parts(language: str) -> _KnownParts:
+    return _KnownParts(language)
 
 
 @cache
