@@ -6,16 +6,19 @@ import asyncio
 import logging
 import os
 import shlex
+import signal
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from types import FrameType
+from typing import Any, ClassVar, Final, NoReturn
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
@@ -61,6 +64,7 @@ from smartcrawl.engine.project_settings import (
     complete_scrapy_settings,
 )
 from smartcrawl.model.exceptions import (
+    HostsBusyError,
     RunHeldError,
     RunPausedError,
     SettingError,
@@ -76,6 +80,7 @@ from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.items import refreshable_source_rows
 from smartcrawl.registry.jobs import load_stored_jobs
+from smartcrawl.registry.runs.run_hosts import CrawledHosts, crawled_host_rows
 from smartcrawl.reports.today import vanished_sources
 from smartcrawl.rules.side_by_side import can_run_side_by_side, default_jobs
 from smartcrawl.run.opening import source_of_run_arguments
@@ -98,6 +103,7 @@ logger = logging.getLogger(__name__)
 
 #: Arguments that name what is crawled.
 STARTS = frozenset({"url", "source", "sitemap", "root"})
+_AGAIN: Final = 2.0  #: seconds between two looks whether another process still asks the hosts
 
 
 class Command(ScrapyCrawl):
@@ -112,6 +118,7 @@ class Command(ScrapyCrawl):
     _is_one_of_several: bool = False  #: whether each crawl gets a line in place of a table
     _worker: WorkerSide | None = None  #: None: this process is no worker of another
     _crawling: Crawler | None = None  #: of the crawl that is under way
+    _busy: set[str]  #: sources that were said to wait for their hosts
     given_settings: Sequence[str] = ()  #: those of -s, before they are checked
     feed_help = "export the items of your own spider; site and files refuse it"
     takes_many: ClassVar[bool] = True  #: whether it crawls several sources at once
@@ -204,7 +211,7 @@ class Command(ScrapyCrawl):
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Crawl the sources one after another: politeness is per host, not per source."""
-        process = self.crawler_process
+        process, self._busy = self.crawler_process, set()
         assert process is not None
         spiders = process.spider_loader.list()
         if not args or not set(args) <= set(spiders):
@@ -212,6 +219,7 @@ class Command(ScrapyCrawl):
         loaded = [process.spider_loader.load(name) for name in dict.fromkeys(args)]
         ours = [spider for spider in loaded if issubclass(spider, VisitSpider)]
         if not ours and len(args) == 1:
+            _refuse_options_of_sources(args[0], opts)
             super().run(args, opts)
             return
         if len(ours) < len(loaded):
@@ -370,21 +378,25 @@ class Command(ScrapyCrawl):
         return FAILED
 
     async def _crawl_all(self, process: AsyncCrawlerProcess, runs: Sequence[SpiderRun]) -> None:
-        ends: list[CrawlEnd] = []
+        ends: dict[int, CrawlEnd] = {}
+        left, passed = deque(enumerate(runs)), 0  # those in a row whose hosts are busy
         try:
-            for place, one in enumerate(runs):
-                end = await self._crawl(process, one)
-                ends.append(end)
-                if len(runs) > 1:
+            while left:
+                place, one = left.popleft()
+                if (end := await self._crawl(process, one, waits=passed >= len(left))) is None:
+                    left.append((place, one))
+                    passed += 1
+                    continue
+                ends[place], passed = end, 0
+                if len(runs) > 1 and NOT_BEGUN not in end.reasons:
                     self._say(end)
                 if end.stopped:
-                    left = runs[place + 1 :]
-                    ends += [
-                        CrawlEnd(_name_of(rest), INCOMPLETE, reasons=(NOT_BEGUN,)) for rest in left
-                    ]
+                    why = (NOT_BEGUN,)
+                    for n, rest in left:
+                        ends[n] = CrawlEnd(_name_of(rest), INCOMPLETE, reasons=why)
                     break
         finally:
-            self._end_all(ends)
+            self._end_all([ends[place] for place in sorted(ends)])
             if self._dry is not None:
                 self._dry.close()
             stop_crawl_command()
@@ -422,8 +434,15 @@ class Command(ScrapyCrawl):
         """Return what crawls these sources at once; None: this process takes one after another."""
         assert self.settings is not None
         most = jobs or default_jobs(len(os.sched_getaffinity(0)))
-        has_feeds = self.settings.getdict("FEEDS") or self.settings["FEED_URI"]
-        if min(most, len(runs)) < 2 or has_feeds:  # one process at a time writes a feed
+        if min(most, len(runs)) < 2:
+            return None
+        if self.settings.getdict("FEEDS") or self.settings["FEED_URI"]:
+            if jobs is not None:
+                print_complaint(
+                    "crawl",
+                    f"--jobs {jobs}: the sources are crawled one after another, because one"
+                    " process writes the feed; without -o, -O and FEEDS several run at once",
+                )
             return None
         self._jobs = self._jobs_of(runs)
         if not can_run_side_by_side([job.hosts for job in self._jobs]):
@@ -435,7 +454,22 @@ class Command(ScrapyCrawl):
             min(most, len(runs)),
             self._say,
             self._bars,
+            self._crawled_sources,
+            self._say_busy,
         )
+
+    def _crawled_sources(self, names: Collection[str]) -> Sequence[CrawledHosts]:
+        """Return the sources that processes crawl now, but for those of these names."""
+        assert self.settings is not None
+        database = registry_database(Options.of(self.settings).registry)
+        try:
+            with (
+                database.translated("read"),
+                closing(database.connect(readonly=True)) as connection,
+            ):
+                return crawled_host_rows(connection, database.is_held, names)
+        except SmartcrawlError:  # the workers look for themselves, and say what is wrong
+            return ()
 
     def _jobs_of(self, runs: Sequence[SpiderRun]) -> list[Job]:
         """Return the runs with the hosts that each may ask; a source with a mistake has none."""
@@ -487,6 +521,7 @@ class Command(ScrapyCrawl):
                 reporting = asyncio.ensure_future(self._report_progress(worker))
                 run = SpiderRun(by_name[order["spider"]], order["arguments"])
                 end = await self._crawl(process, run)
+                assert end is not None, "it waited for its hosts"
                 reporting.cancel()
                 worker.crawls = False
                 worker.report("end", replace(end, source=order["name"]).as_data())
@@ -513,8 +548,52 @@ class Command(ScrapyCrawl):
 
     # One
 
-    async def _crawl(self, process: AsyncCrawlerProcess, one: SpiderRun) -> CrawlEnd:
-        """Crawl one source; return its end."""
+    async def _crawl(
+        self, process: AsyncCrawlerProcess, one: SpiderRun, *, waits: bool = True
+    ) -> CrawlEnd | None:
+        """Crawl one source, once no other process asks its hosts; return its end.
+
+        None: they are busy, and it does not wait.
+        """
+        assert self.settings is not None
+        database = registry_database(Options.of(self.settings).registry)
+        while True:
+            try:
+                return await self._crawl_now(process, one)
+            except HostsBusyError as error:
+                self._say_busy(error)
+                other = error.other
+            if not waits:
+                return None
+            with _stop_signals() as stopped:
+                while not stopped.is_set() and database.is_held(other):
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(stopped.wait(), _AGAIN)
+            if stopped.is_set():
+                name = _name_of(one)
+                return CrawlEnd(name, INCOMPLETE, reasons=(NOT_BEGUN,), stopped=True)
+
+    def _say_busy(self, error: HostsBusyError) -> None:
+        """Say once what a source waits for."""
+        assert self.settings is not None
+        if error.source in self._busy:
+            return
+        self._busy.add(error.source)
+        text = redacted_line(str(error))
+        if self._bars is not None:
+            self._bars.print("err", f"crawl: {escaped_text(text)}\n")
+        else:
+            print_complaint("crawl", text)
+        if self.settings.get("LOG_FILE"):
+            Logs.install(self.settings)
+            logger.info("%s", text)
+
+    async def _crawl_now(self, process: AsyncCrawlerProcess, one: SpiderRun) -> CrawlEnd:
+        """Crawl one source; return its end.
+
+        Raises:
+            HostsBusyError: another process crawls a source that shares a host with this one.
+        """
         assert self.settings is not None
         name = _name_of(one)
         crawler = self._crawling = self._create_crawler(one.spider)
@@ -526,6 +605,8 @@ class Command(ScrapyCrawl):
                     source_of_run_arguments(options, one.arguments), options, self.settings
                 )
             await process.crawl(crawler, **one.arguments)
+        except HostsBusyError:
+            raise
         except (RunHeldError, RunPausedError) as error:
             return self._not_crawled(name, HELD, error)
         except UnknownSourceError as error:
@@ -609,6 +690,42 @@ class Command(ScrapyCrawl):
     def status_of(self, run: Run) -> int:
         """Return the exit status of a run that ended by itself."""
         return DONE if run.result is not None and run.result.complete else INCOMPLETE
+
+
+def _refuse_options_of_sources(spider: str, opts: Namespace) -> None:
+    """Refuse what only crawls of sources obey, where Scrapy's command crawls with a spider.
+
+    Raises:
+        UsageError: such an option is given.
+    """
+    given = {
+        "--jobs": getattr(opts, "jobs", None) is not None,
+        "--format": getattr(opts, "format", FORMATS[0]) != FORMATS[0],
+        "--save": getattr(opts, "save", None) is not None,
+        "--dry-run": getattr(opts, "dry_run", False),
+    }
+    found = [name for name, is_given in given.items() if is_given]
+    if found:
+        raise UsageError(
+            f"{found[0]} is for sources, and {spider} crawls none: leave it out, or derive the"
+            " spider from one that crawls sources"
+        )
+
+
+@contextmanager
+def _stop_signals() -> Iterator[asyncio.Event]:
+    """Yield an event that a signal sets which would end a crawl: none is under way."""
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+
+    def stop(number: int, _: FrameType | None) -> None:
+        _wake(loop, event)
+
+    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield event
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

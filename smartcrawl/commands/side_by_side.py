@@ -14,7 +14,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
@@ -22,12 +23,15 @@ from typing import IO, Any, Final, Protocol
 
 from smartcrawl.commands.crawl_ends import NOT_BEGUN, CrawlEnd, crawl_end_of_data
 from smartcrawl.commands.spider_runs import FAILED, INCOMPLETE, SpiderRun
+from smartcrawl.model.exceptions import HostsBusyError
 from smartcrawl.model.program import OURS, program_name
-from smartcrawl.rules.side_by_side import first_to_begin
+from smartcrawl.registry.runs.run_hosts import CrawledHosts
+from smartcrawl.rules.side_by_side import first_to_begin, shared_host
 from smartcrawl.terminal.bar import Bars, ProgressFacts
 
 CHANNEL: Final = "SMARTCRAWL_CRAWL_CHANNEL"  #: environment of a worker: the number of its pipe
 _TICK: Final = 0.5  #: seconds between two looks at signals
+_LOOK: Final = 2.0  #: seconds between two looks at the sources of other processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +87,14 @@ class SideBySide:
     jobs: int  #: workers
     say: Callable[[CrawlEnd], None]  #: is called with each end
     bars: Bars
+    #: Returns the sources that processes crawl now, but for those of these names.
+    crawled: Callable[[Collection[str]], Sequence[CrawledHosts]] = lambda names: ()
+    say_busy: Callable[[HostsBusyError], None] = lambda error: None  #: is called once a source
     stopping: bool = False
     _running: dict[int, Job] = field(default_factory=dict)
+    _elsewhere: Sequence[CrawledHosts] = ()  #: the sources of other processes
+    _looked: float | None = None  #: when, in seconds of a clock that only goes on
+    _busy: set[str] = field(default_factory=set)  #: sources that were said to wait
 
     def crawl(self, waiting: Sequence[Job]) -> list[CrawlEnd]:
         """Crawl all sources; return their ends, in the order of the sources."""
@@ -95,7 +105,8 @@ class SideBySide:
             else:
                 found = [CrawlEnd(job.name, INCOMPLETE, reasons=(NOT_BEGUN,)) for job in left]
                 left.clear()
-            if self._running and (report := self.crawls.next_report(_TICK)) is not None:
+            waits = self._running or left
+            if waits and (report := self.crawls.next_report(_TICK)) is not None:
                 found += self._take(report)
             for end in found:
                 self.stopping = self.stopping or end.stopped
@@ -107,9 +118,12 @@ class SideBySide:
     def _begin(self, left: list[Job]) -> list[CrawlEnd]:
         """Give free workers what may begin; return the ends of those that could not."""
         failed: list[CrawlEnd] = []
-        while len(self._running) < self.jobs:
-            hosts = [job.hosts for job in self._running.values()]
+        while left and len(self._running) < self.jobs:
+            self._look_elsewhere()
+            running = [job.hosts for job in self._running.values()]
+            hosts = running + [other.hosts for other in self._elsewhere]
             place = first_to_begin([job.hosts for job in left], hosts)
+            self._say_busy(left[:place])
             if place is None:
                 break
             job = left.pop(place)
@@ -122,6 +136,23 @@ class SideBySide:
                 continue
             self._running[worker] = job
         return failed
+
+    def _look_elsewhere(self) -> None:
+        """See which sources other processes crawl, now and then."""
+        now = time.monotonic()
+        if self._looked is None or now - self._looked >= _LOOK:
+            self._elsewhere = self.crawled([job.name for job in self._running.values()])
+            self._looked = now
+
+    def _say_busy(self, passed: Sequence[Job]) -> None:
+        """Say of sources that did not begin which one of another process they wait for."""
+        for job in passed:
+            for other in self._elsewhere if job.name not in self._busy else ():
+                host = shared_host(job.hosts, other.hosts)
+                if host is not None:
+                    self._busy.add(job.name)
+                    self.say_busy(HostsBusyError(job.name, other.source, host))
+                    break
 
     def _take(self, report: Report) -> list[CrawlEnd]:
         """Show a report of a worker; return the end of its source, if that is it."""

@@ -97,6 +97,21 @@ class RunHeldError(SmartcrawlError):
         self.since = since
 
 
+class HostsBusyError(SmartcrawlError):
+    """Another process crawls a source that shares a host with this one.
+
+    Not a fault: only one process at a time keeps the delays of a host (ADR 173). A command waits.
+    """
+
+    def __init__(self, source: str, other: str, host: str) -> None:
+        super().__init__(
+            f"{source} waits until another process has crawled {other}: both request {host}"
+        )
+        self.source = source
+        self.other = other
+        self.host = host
+
+
 class UnknownNameError(RegistryError):
     """The registry has no source of a name, so that none can be searched or reported.
 

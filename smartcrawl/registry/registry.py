@@ -82,7 +82,9 @@ class Registry:
 
     def open_run(self, request: RunRequest, now: int) -> OpenRun:
         """Open or resume a run (runs.open_run_row)."""
-        return self._control.retry(lambda: runs.open_run_row(self.connection, request, now))
+        return self._control.retry(
+            lambda: runs.open_run_row(self.connection, request, now, self.database.is_held)
+        )
 
     def join_run(
         self, membership: Membership, request: RunRequest, closing: RemovalChoices, now: int
@@ -90,7 +92,10 @@ class Registry:
         """Join the run that other workers are at, or open one (membership.Membership.join)."""
         if not self._control.retry(lambda: membership.at_work(self.connection)):
             self.end_last(membership.source, closing, now)
-        opened = self._control.retry(lambda: membership.join(self.connection, request, now))
+        is_held = self.database.is_held
+        opened = self._control.retry(
+            lambda: membership.join(self.connection, request, now, is_held)
+        )
         self.numbers.share()
         return opened
 

@@ -17,24 +17,31 @@ def default_jobs(cores: int) -> int:
     return max(1, min(cores, MOST_JOBS))
 
 
-def share_a_host(one: Collection[str], other: Collection[str]) -> bool:
-    """Whether two sources may ask the same host.
+def shared_host(one: Collection[str], other: Collection[str]) -> str | None:
+    """Return a host that two sources may both ask, the first by name; None: there is none.
 
     A host is ``name`` or ``name:port``; ``.name`` stands for a domain with all of its subdomains,
     at any port.
 
-    >>> share_a_host(["a.example"], ["b.example", "a.example"])
+    >>> shared_host(["a.example"], ["b.example", "a.example"])
+    'a.example'
+    >>> shared_host(["a.example"], ["a.example:8080"]) is None
     True
-    >>> share_a_host(["a.example"], ["a.example:8080"])
-    False
-    >>> share_a_host([".a.example"], ["docs.a.example:8080"]), share_a_host([".a"], ["ba"])
-    (True, False)
+    >>> shared_host([".a.example"], ["docs.a.example:8080"])
+    'docs.a.example:8080'
+    >>> shared_host([".a"], ["ba"]) is None
+    True
     """
-    if not set(one).isdisjoint(other):
-        return True
-    pairs = ((host, domain) for host in one for domain in other if domain.startswith("."))
-    back = ((host, domain) for host in other for domain in one if domain.startswith("."))
-    return any(_is_within(host, domain) for host, domain in (*pairs, *back))
+    found = set(one).intersection(other)
+    for hosts, domains in ((one, other), (other, one)):
+        within = [domain for domain in domains if domain.startswith(".")]
+        found |= {host for host in hosts if any(_is_within(host, domain) for domain in within)}
+    return min(found, default=None)
+
+
+def share_a_host(one: Collection[str], other: Collection[str]) -> bool:
+    """Whether two sources may ask the same host (``shared_host``)."""
+    return shared_host(one, other) is not None
 
 
 def _is_within(host: str, domain: str) -> bool:

@@ -25,6 +25,7 @@ from smartcrawl.run.links import DepthUpdates
 from smartcrawl.run.orders import Orders, run_closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.run.source_hosts import known_source_hosts
 from smartcrawl.sources.base import Source
 
 
@@ -172,6 +173,7 @@ class Alone:
                 job_run=orders.job_run,
                 part=part_of_source(source),
                 visibility=source.declared_visibility,
+                hosts=known_source_hosts(source, options, registry.connection),
             )
             opened = registry.open_run(request, now)
             recompute_row_ids(

@@ -5,10 +5,15 @@ import json
 import queue
 import signal
 import sys
+from argparse import Namespace
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
+from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
 
+from smartcrawl.commands.crawl import Command, _refuse_options_of_sources
 from smartcrawl.commands.crawl_ends import (
     NOT_BEGUN,
     CrawlEnd,
@@ -26,6 +31,7 @@ from smartcrawl.commands.side_by_side import (
     _Worker,
 )
 from smartcrawl.commands.spider_runs import DONE, FAILED, HELD, INCOMPLETE, SpiderRun
+from smartcrawl.registry.runs.run_hosts import CrawledHosts
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.bar import Bars, ProgressFacts
 
@@ -101,6 +107,76 @@ def test_sources_of_one_host_wait_for_each_other_and_let_others_pass():
 
     assert [name for _, name in crawls.begun] == ["a", "c", "folder", "b"]
     assert [end.source for end in ends] == ["a", "b", "c", "folder"], "in the order of the sources"
+
+
+def test_a_source_whose_host_another_process_asks_waits_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("smartcrawl.commands.side_by_side._LOOK", 0)
+    crawls = FakeCrawls()
+    elsewhere = [CrawledHosts("other", frozenset({"x"}))]
+    looks: list[list[str]] = []
+
+    def crawled_elsewhere(names: Collection[str]) -> Sequence[CrawledHosts]:
+        looks.append(sorted(names))
+        return elsewhere if len(looks) < 6 else []
+
+    busy: list[str] = []
+    together = SideBySide(
+        crawls, 2, print, Bars(io.StringIO()), crawled_elsewhere, lambda why: busy.append(str(why))
+    )
+    ends = together.crawl([job("a", "x"), job("b", "y"), job("c", "x")])
+
+    assert [name for _, name in crawls.begun] == ["b", "a", "c"]
+    assert [end.source for end in ends] == ["a", "b", "c"]
+    assert looks[1] == ["b"], "its own sources are none of others"
+    assert busy == [
+        "a waits until another process has crawled other: both request x",
+        "c waits until another process has crawled other: both request x",
+    ]
+
+
+def test_a_signal_ends_the_wait_for_the_host_of_another_process():
+    crawls = FakeCrawls()
+    others = [CrawledHosts("other", frozenset({"x"}))]
+    together = SideBySide(crawls, 2, print, Bars(io.StringIO()), lambda names: others)
+    together.say_busy = lambda error: setattr(together, "stopping", True)
+
+    assert [end.why for end in together.crawl([job("a", "x")])] == [NOT_BEGUN]
+    assert not crawls.begun
+
+
+@pytest.mark.parametrize(("jobs", "says"), [(3, True), (None, False)])
+def test_a_feed_is_written_by_one_process_and_jobs_that_were_ordered_are_told(
+    capsys: pytest.CaptureFixture[str], jobs: int | None, says: bool
+):
+    command = Command()
+    command.settings = Settings({"FEEDS": {"items.jsonl": {"format": "jsonlines"}}})
+
+    assert command._side_by_side([job(name).run for name in "ab"], jobs) is None
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.startswith("crawl: --jobs 3: the sources are crawled one after another") is says
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({}, None),
+        ({"jobs": 2}, "--jobs"),
+        ({"format": "json"}, "--format"),
+        ({"save": "docs"}, "--save"),
+        ({"dry_run": True}, "--dry-run"),
+    ],
+)
+def test_a_spider_of_no_source_takes_no_option_of_sources(
+    given: dict[str, object], refused: str | None
+):
+    opts = Namespace(**{"jobs": None, "format": "table", "save": None, "dry_run": False} | given)
+    if refused is None:
+        _refuse_options_of_sources("plain", opts)
+        return
+    with pytest.raises(UsageError, match=f"{refused} is for sources, and plain crawls none"):
+        _refuse_options_of_sources("plain", opts)
 
 
 def test_a_worker_that_dies_is_reported_and_ends_no_other():

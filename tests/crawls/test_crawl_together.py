@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -89,3 +90,35 @@ def test_a_worker_that_is_killed_fails_its_source_alone_and_a_signal_ends_the_ot
         states = {run["source"]: run["state"] for run in crawl.runs()}
         assert sorted(states.values()).count("interrupted") == 2, "both ended in order"
         assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+@pytest.mark.long
+def test_two_commands_never_ask_one_host_for_two_sources_at_once(site: Site, crawl: Crawl):
+    free = threading.Event()
+    for part in "ab":
+        site.pages[f"/{part}/"] = html(part, f"/{part}/1")
+        site.pages[f"/{part}/1"] = html(part)
+    site.pages["/a/1"] = Page(html("a"), until=free.wait)
+    words = "b waits until another process has crawled a: both request 127.0.0.1"
+    with Site() as other:
+        other.pages["/"] = html("Other")
+        below = [table(part, site.url(f"/{part}/"), more="scope = 'below'") for part in "ab"]
+        crawl.declare("".join(below) + table("other", other.url("/")))
+        with crawl.start_command("crawl", "site", "-a", "source=a") as first:
+            wait_until(lambda: site.count("/a/1"), "the first command crawls")
+            with crawl.start_command("crawl", "site", "-a", "source=b") as second:
+                second.until_it_says(words)
+                second.process.send_signal(signal.SIGTERM)
+                assert second.end().status == 3
+            with crawl.start_command("due") as third:
+                third.until_it_says(words)
+                wait_until(lambda: other.count("/"), "what shares no host is crawled meanwhile")
+                assert not site.count("/b/")
+                free.set()
+                assert third.end().status in (0, 4), "a was held, or had ended"
+            assert first.end().status == 0
+    asked = [one.path[1] for one in site.log if one.path[:2] in ("/a", "/b")]
+    assert asked == sorted(asked), "all of one source, then all of the other"
+    assert {run["source"]: run["complete"] for run in crawl.runs()} == {
+        "a": True, "b": True, "other": True
+    }  # fmt: skip

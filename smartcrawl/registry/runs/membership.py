@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
 from hashlib import sha256
@@ -29,6 +29,7 @@ from smartcrawl.registry.runs.runs import (
     RunRequest,
     interrupt_run_row,
     joined_run_row,
+    no_source_held,
     open_run_row_within,
     over_run_row,
     register_source_row,
@@ -152,7 +153,13 @@ class Membership(HeartbeatLease):
     def _take_place(self, connection: Connection) -> None:
         connection.execute(TAKE, {**self._place, "run": self.run})
 
-    def join(self, connection: Connection, request: RunRequest, now: int) -> OpenRun | None:
+    def join(
+        self,
+        connection: Connection,
+        request: RunRequest,
+        now: int,
+        is_held: Callable[[str], bool] = no_source_held,
+    ) -> OpenRun | None:
         """Join the current run of the other workers, or open one.
 
         None: another worker is ending the last run; try again later. Workers with the same
@@ -162,6 +169,7 @@ class Membership(HeartbeatLease):
         Raises:
             RunPausedError: the last run is paused, and ``resume`` is not set.
             RunDiffersError: the other workers have another scope or other rules.
+            HostsBusyError: another process crawls a source that shares a host with this one.
         """
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
@@ -187,7 +195,7 @@ class Membership(HeartbeatLease):
                 if job is not None and last.job == job and last.state in RESUMABLE:
                     request = replace(request, resume=True)
             if opened is None:
-                opened = _shared(open_run_row_within(connection, request, source, now))
+                opened = _shared(open_run_row_within(connection, request, source, now, is_held))
                 store_run_row_rules(connection, opened.no, request.rules)
             self.run = opened.no
             store_job_process_row(connection, request.job_run, opened.no, now)

@@ -48,6 +48,7 @@ from smartcrawl.registry.removal.sweep import (
 )
 from smartcrawl.registry.removal.tombstones import delete_expired_tombstone_rows
 from smartcrawl.registry.rendered import delete_unused_data_rows
+from smartcrawl.registry.runs.run_hosts import claim_host_rows
 from smartcrawl.registry.runs.run_orders import (
     lock_run_row,
     run_order_row,
@@ -493,6 +494,7 @@ class RunRequest:
     rules: Mapping[str, str] = field(default_factory=dict)
     part: SourcePart = SourcePart()
     visibility: Visibility | None = None  #: which its table declares; None: the stored one stays
+    hosts: frozenset[str] = frozenset()  #: that the run may ask (rules.side_by_side)
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,17 +523,29 @@ def last_run_row(connection: Connection, source: str) -> tuple[int, int, RunStat
     return None if row is None else (row[0], row[1], RunState(row[2]))
 
 
-def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenRun:
+def no_source_held(source: str) -> bool:
+    """Return False: no other process crawls anything."""
+    return False
+
+
+def open_run_row(
+    connection: Connection,
+    request: RunRequest,
+    now: int,
+    is_held: Callable[[str], bool] = no_source_held,
+) -> OpenRun:
     """Open a run, or resume the last one of its source. The caller holds the lease.
 
     An unsealed last run belongs to a dead process. With ``resume`` it goes on, even if only its
     end is missing; without, it is closed as interrupted, never complete. A sealed run is over: the
     caller has settled and swept it. With ``resume`` and no run to resume, a new run opens; only a
     job whose run was swept has no work left (``LastRun.beginning``). A run that an order
-    ended is not gone on with unasked (rules.run_orders).
+    ended is not gone on with unasked (rules.run_orders). ``is_held``: whether a process has the
+    lease of a source.
 
     Raises:
         RunPausedError: the last run is paused, and ``resume`` is not set.
+        HostsBusyError: another process crawls a source that shares a host with this one.
     """
     with transaction(connection):
         source = register_source_row(connection, request, now)
@@ -539,7 +553,7 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
         found = None if last is None else last.beginning(connection, request, at_work=False)
         if last is not None and found is Beginning.OVER:
             return over_run_row(connection, source, last, now)
-        opened = open_run_row_within(connection, request, source, now)
+        opened = open_run_row_within(connection, request, source, now, is_held)
         store_job_process_row(connection, request.job_run, opened.no, now)
         return opened
 
@@ -599,7 +613,11 @@ def register_source_row(connection: Connection, request: RunRequest, now: int) -
 
 
 def open_run_row_within(
-    connection: Connection, request: RunRequest, source: int, now: int
+    connection: Connection,
+    request: RunRequest,
+    source: int,
+    now: int,
+    is_held: Callable[[str], bool] = no_source_held,
 ) -> OpenRun:
     """Open a run as ``open_run_row`` does; ``source`` is source.no; the caller's transaction."""
     forced = request.forced
@@ -607,6 +625,7 @@ def open_run_row_within(
     if request.resume and last is not None and last.state in RESUMABLE:
         withdraw_run_order_row(connection, last.no)
         number = draw_sequence_numbers(connection, "number")
+        claim_host_rows(connection, request.source, source, request.hosts, is_held)
         again = last.forced or forced
         connection.execute(_REOPEN, (number, again, last.no))
         if connection.changes():  # it is not cancelled
@@ -627,6 +646,7 @@ def open_run_row_within(
         delete_run_host_rows(connection, last.no)  # only the last run can be resumed
     delete_source_collapsed_rows(connection, source)
     number = draw_sequence_numbers(connection, "number")
+    claim_host_rows(connection, request.source, source, request.hosts, is_held)
     complete = last_complete_row(connection, source)
     row = (source, number, forced, now, request.due, request.job)
     no = insert_run_row(connection, row)

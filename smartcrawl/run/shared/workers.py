@@ -48,6 +48,7 @@ from smartcrawl.run.shared.frontier import OVER, HostAct, SharedFrontier
 from smartcrawl.run.shared.redis_frontier import RedisFrontier, SharedHosts, SharedRobots
 from smartcrawl.run.shared.scripts import FrontierClaim
 from smartcrawl.run.shortcomings import Shortcomings, merged_run_shortcomings
+from smartcrawl.run.source_hosts import known_source_hosts
 from smartcrawl.run.workers import Load
 from smartcrawl.sources.base import Source
 
@@ -484,7 +485,9 @@ class SharedWorkers:
         try:
             closing = run_closing_from_orders(source, options, orders)
             rules = shared_run_rules(source, options, orders)
-            opened = _joined(registry, membership, closing, source, orders=orders, rules=rules)
+            hosts = known_source_hosts(source, options, connection)
+            request = _run_request(source, orders, rules, hosts)
+            opened = _joined(registry, membership, closing, request)
             with transaction(connection):
                 registry_id = stored_registry_id(connection)
             redis = RedisFrontier(
@@ -632,17 +635,10 @@ class SharedWorkers:
         self._membership.release()
 
 
-def _joined(
-    registry: Registry,
-    membership: Membership,
-    closing: RemovalChoices,
-    source: Source,
-    *,
-    orders: Orders,
-    rules: Mapping[str, str],
-) -> OpenRun:
-    """Join or open a run; where one is being ended, wait for that."""
-    request = RunRequest(
+def _run_request(
+    source: Source, orders: Orders, rules: Mapping[str, str], hosts: frozenset[str]
+) -> RunRequest:
+    return RunRequest(
         source=source.name,
         kind=source.kind,
         root=source.ad_hoc_root,
@@ -654,13 +650,20 @@ def _joined(
         rules=rules,
         part=part_of_source(source),
         visibility=source.declared_visibility,
+        hosts=hosts,
     )
+
+
+def _joined(
+    registry: Registry, membership: Membership, closing: RemovalChoices, request: RunRequest
+) -> OpenRun:
+    """Join or open a run; where one is being ended, wait for that."""
     began, logged = time.monotonic(), False
     while True:
         opened = registry.join_run(membership, request, closing, int(time.time()))
         if opened is not None:
             return opened
         if not logged and time.monotonic() - began > _LOG_AFTER:
-            logger.info("waiting for another worker to end the last run of %s", source.name)
+            logger.info("waiting for another worker to end the last run of %s", request.source)
             logged = True
         time.sleep(_ASK_AGAIN)
