@@ -483,10 +483,9 @@ class SharedWorkers:
         most = orders.max_pages or source.max_pages
         membership = Membership.enter(database, source.name, since)
         try:
-            closing = run_closing_from_orders(source, options, orders)
-            rules = shared_run_rules(source, options, orders)
             hosts = known_source_hosts(source, options, connection)
-            request = _run_request(source, orders, rules, hosts)
+            request = _run_request(source, options, orders, hosts)
+            closing = run_closing_from_orders(source, options, orders)
             opened = _joined(registry, membership, closing, request)
             with transaction(connection):
                 registry_id = stored_registry_id(connection)
@@ -636,7 +635,7 @@ class SharedWorkers:
 
 
 def _run_request(
-    source: Source, orders: Orders, rules: Mapping[str, str], hosts: frozenset[str]
+    source: Source, options: Options, orders: Orders, hosts: frozenset[str]
 ) -> RunRequest:
     return RunRequest(
         source=source.name,
@@ -647,7 +646,7 @@ def _run_request(
         declared=not source.ad_hoc,
         job=orders.job,
         job_run=orders.job_run,
-        rules=rules,
+        rules=shared_run_rules(source, options, orders),
         part=part_of_source(source),
         visibility=source.declared_visibility,
         hosts=hosts,
