@@ -21,6 +21,7 @@ from smartcrawl.registry.notices import (
     StoredNotice,
     closed_notice_targets,
     listed_notice_rows,
+    lost_notice_targets,
     retry_notice_rows,
 )
 from smartcrawl.rules.notices import Event
@@ -142,7 +143,8 @@ def _retry(options: Options, targets: Sequence[NotifyTarget]) -> int:
         with transaction(connection):
             names = [target.name for target in targets]
             again = retry_notice_rows(connection, names, int(time.time()))
-        delivery = Delivery(connection, targets, notice_guard(options))
+        known = [target.name for target in options.notify]
+        delivery = Delivery(connection, targets, notice_guard(options), known=known)
         taken = delivery.deliver(_RETRY_SECONDS)
     print(f"{taken:,} sent; {again:,} of all that waited had been given up")
     for name, error in delivery.failed.items():
@@ -158,6 +160,7 @@ def _list(options: Options, names: Sequence[str], opts: Namespace) -> None:
     with database.translated("read"), closing(database.reports()) as connection:
         rows = listed_notice_rows(connection, names, _MOST)
         closed = closed_notice_targets(connection)
+        lost = lost_notice_targets(connection, [target.name for target in options.notify])
     rows = [row | {key: iso_time(row[key]) for key in _TIMES} for row in rows]
     if opts.format == "json":
         print_json(rows)
@@ -165,6 +168,11 @@ def _list(options: Options, names: Sequence[str], opts: Namespace) -> None:
     tables.print_table(_COLUMNS, [_shown(row) for row in rows], empty="no notices yet")
     for name, reason in closed.items():
         print_note(f"{name} is closed: {reason}")
+    for name in lost:
+        print_note(
+            f"{name} has no table [notify.{name}] any more: what waits for it is given up 24 hours"
+            " after it was written"
+        )
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

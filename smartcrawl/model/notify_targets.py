@@ -19,7 +19,7 @@ from smartcrawl.model.urls import request_url
 from smartcrawl.rules.notices import EVENTS, Event, Wish
 
 KINDS: Final = ("webhook", "mail", "apprise")
-_COMMON: Final = ("events", "sources", "patterns", "min_changes")
+_COMMON: Final = ("events", "sources", "patterns", "min_changes", "min_share")
 #: The keys that a target takes beside those of all, by its kind.
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "webhook": ("secret",),
@@ -91,6 +91,7 @@ def _target(name: str, table: Any, folder: Path) -> NotifyTarget:
         events=_events(table.get("events")),
         sources=frozenset(_texts("sources", table.get("sources", []))),
         min_changes=_number("min_changes", table.get("min_changes", 1)),
+        min_share=_share("min_share", table.get("min_share", 0)),
         has_page=_patterns(_texts("patterns", table.get("patterns", []))),
     )
     place = _text(kind, table[kind])
@@ -181,6 +182,12 @@ def _number(key: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_NUMBER:
         raise ValueError(f"{key} is {value!r}: expected a whole number of at least 1")
     return value
+
+
+def _share(key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{key} is {value!r}: expected a number from 0 to 1, as in 0.1")
+    return float(value)
 
 
 def _texts(key: str, value: Any) -> Sequence[str]:

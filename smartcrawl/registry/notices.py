@@ -9,7 +9,17 @@ from secrets import token_hex
 from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.rules.notices import CLAIM, KEPT, Event, is_given_up, may_claim, retry_delay
+from smartcrawl.rules.notices import (
+    CLAIM,
+    KEPT,
+    PATIENCE,
+    Event,
+    is_given_up,
+    may_claim,
+    retry_delay,
+)
+
+LOST: Final = "its table [notify.NAME] was removed"  #: error of a notice whose target is none now
 
 _WRITE: Final = """
 INSERT INTO notice (id, target, event, source, run, data, at)
@@ -47,6 +57,14 @@ _CLOSE: Final = "UPDATE notice_target SET closed_at = ?, reason = ? WHERE name =
 _CLOSED: Final = """
 UPDATE notice SET state = 'given up', ended_at = ?, error = ?
  WHERE target = ? AND state = 'waiting'
+"""
+#: Of a target without a table no later notice waits for an earlier one.
+_LOST: Final = """
+UPDATE notice SET state = 'given up', ended_at = :now, error = :error
+ WHERE state = 'waiting' AND at <= :before AND NOT target IN carray(:targets)
+"""
+_WITHOUT_TABLE: Final = """
+SELECT DISTINCT target FROM notice WHERE state = 'waiting' AND NOT target IN carray(?) ORDER BY 1
 """
 _LIST: Final = """
 SELECT n.id, n.target, n.event, n.source, n.run, n.at, n.attempts, n.state, n.ended_at, n.error,
@@ -159,6 +177,21 @@ def fail_notice_row(
         connection.execute(_END, ("given up", now, error, notice.no))
     else:
         connection.execute(_TRIED, (error, notice.no))
+
+
+def give_up_lost_notice_rows(connection: Connection, names: Sequence[str], now: int) -> None:
+    """Give up notices that are a day old, and whose target is none of ``names``: no table has it.
+
+    The caller opens the transaction. ``now``: Unix seconds.
+    """
+    values = {"now": now, "error": LOST, "before": now - PATIENCE, "targets": Many(list(names))}
+    connection.execute(_LOST, values)
+
+
+def lost_notice_targets(connection: Connection, names: Sequence[str]) -> list[str]:
+    """Return the targets of notices that wait, and that are none of ``names``."""
+    rows = connection.execute(_WITHOUT_TABLE, (Many(list(names)),)).fetchall()
+    return [str(name) for (name,) in rows]
 
 
 def close_notice_target_row(connection: Connection, target: str, now: int, reason: str) -> None:

@@ -82,8 +82,11 @@ class Registry:
 
     def open_run(self, request: RunRequest, now: int) -> OpenRun:
         """Open or resume a run (runs.open_run_row)."""
+        is_held = self.database.is_held
         return self._control.retry(
-            lambda: runs.open_run_row(self.connection, request, now, self.database.is_held)
+            lambda: runs.open_run_row(
+                self.connection, request, now, is_held=is_held, notify=self.notify
+            )
         )
 
     def join_run(
@@ -94,7 +97,9 @@ class Registry:
             self.end_last(membership.source, closing, now)
         is_held = self.database.is_held
         opened = self._control.retry(
-            lambda: membership.join(self.connection, request, now, is_held)
+            lambda: membership.join(
+                self.connection, request, now, is_held=is_held, notify=self.notify
+            )
         )
         self.numbers.share()
         return opened

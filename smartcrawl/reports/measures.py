@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection, read_transaction
+from smartcrawl.registry.removal.tombstones import failed_start_sources
 from smartcrawl.reports.alarms import ReportedAlarm, source_alarms
 from smartcrawl.reports.text import run_state_text
 from smartcrawl.rules.model import BEFORE_SEAL, Fault, RunState
@@ -48,10 +49,17 @@ def source_measures(
 ) -> list[SourceMeasures]:
     """Return the measures of some sources, by name; ``now`` is in Unix seconds.
 
-    ``declared``: the sources of today, None where they cannot be read.
+    ``declared``: the sources of today, None where they cannot be read. Addresses of which no run
+    got anything are no sources.
     """
     alarms = source_alarms(
-        connection, options, now, is_held=is_held, declared=declared, sources=sources
+        connection,
+        options,
+        now,
+        is_held=is_held,
+        declared=declared,
+        sources=sources,
+        left_out=failed_start_sources(connection),
     )
     with read_transaction(connection):
         runs: Any = connection.execute(_RUNS).fetchall()

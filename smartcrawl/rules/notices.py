@@ -42,6 +42,7 @@ class Wish:
     min_changes: int = 1  #: pages of a digest, at least
     #: Whether a digest has an address; None: it has every one.
     has_page: Callable[[str], bool] | None = None
+    min_share: float = 0.0  #: of the text of a modified page that changed, at least
 
     def wants(self, event: Event, source: str, visibility: Visibility) -> bool:
         """Whether the target gets an event; of a private source it does where it names that."""
@@ -50,6 +51,19 @@ class Wish:
         if self.sources:
             return source in self.sources
         return visibility is Visibility.PUBLIC
+
+    def takes(self, change: Mapping[str, Any]) -> bool:
+        """Whether a digest has a change of a page; an amount that is not known is enough.
+
+        >>> Wish(min_share=0.2).takes({"kind": "modified", "url": "u", "share": 0.1})
+        False
+        >>> Wish(min_share=0.2).takes({"kind": "new", "url": "u", "share": None})
+        True
+        """
+        share = change.get("share")
+        if share is not None and share < self.min_share:
+            return False
+        return self.has_page is None or self.has_page(change["url"])
 
 
 def retry_delay(failures: int) -> int:
@@ -125,7 +139,7 @@ def change_digests(
     for change in changes:
         if change["url"] is not None:
             for wish, digest in zip(wishes, digests, strict=True):
-                if wish.has_page is None or wish.has_page(change["url"]):
+                if wish.takes(change):
                     digest.add(change)
     return [
         digest if digest.total >= max(1, wish.min_changes) else None

@@ -27,6 +27,8 @@ from smartcrawl.registry.notices import (
     end_notice_row,
     fail_notice_row,
     first_notice_row,
+    give_up_lost_notice_rows,
+    lost_notice_targets,
     note_recovered_source_row,
     note_stale_source_row,
     release_notice_target_row,
@@ -34,6 +36,7 @@ from smartcrawl.registry.notices import (
     waiting_notice_targets,
     write_notice_row,
 )
+from smartcrawl.registry.removal.tombstones import failed_start_sources
 from smartcrawl.registry.visibility import stored_visibilities
 from smartcrawl.reports.alarms import seen_source_times, source_limits
 from smartcrawl.reports.changes import ReportedRun, reported_changes
@@ -184,7 +187,7 @@ def note_stale_rows(connection: Connection, options: Options, now: int) -> None:
         condition = Condition(begun, seen, is_visited=name not in unvisited)
         limits = source_limits(declared, name, options.limits)
         is_stale = is_source_stale(condition, limits, now)
-        if is_stale is (name in known):
+        if is_stale is (name in known) or (is_stale and name in failed_start_sources(connection)):
             continue
         with transaction(connection):
             note = (
@@ -213,9 +216,12 @@ class Delivery:
         *,
         clock: Callable[[], float] | None = None,
         is_ending: Callable[[], bool] = lambda: False,
+        known: Sequence[str] | None = None,
     ) -> None:
+        """``known``: the names of all targets that have a table; None: those of ``targets``."""
         self._connection = connection
         self._targets = {target.name: target for target in targets}
+        self._known = list(self._targets) if known is None else list(known)
         self._guard = guard
         self._clock = clock or time.time
         self._is_ending = is_ending
@@ -225,6 +231,9 @@ class Delivery:
     def deliver(self, seconds: float) -> int:
         """Send for some seconds at most; return the number of notices that were taken."""
         end, taken = time.monotonic() + seconds, 0
+        if lost_notice_targets(self._connection, self._known):
+            with transaction(self._connection):
+                give_up_lost_notice_rows(self._connection, self._known, int(self._clock()))
         for name in waiting_notice_targets(self._connection, list(self._targets)):
             taken += self._deliver_to(self._targets[name], end)
         return taken

@@ -1,7 +1,16 @@
 """Failed starts: sources of which nothing was stored do not fill the status."""
 
 import json
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
 
+from smartcrawl.commands.running import PlainSettings
+from smartcrawl.model.options import Options
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.reports.measures import source_measures
+from smartcrawl.run.notices import note_stale_rows
+from smartcrawl.server.explained.sources import sources_data
 from tests.crawls.stories import down
 from tests.lab.lab import Lab, page
 from tests.lab.lab_site import LabSite
@@ -31,6 +40,37 @@ def test_a_failed_start_is_left_out_of_the_status_until_a_page_is_stored(
     other.pages |= {"/": page("Other", text="more words")}
     lab.crawl(other.url("/"))
     assert _shown(lab) == (sorted([site.host, other.host]), [])
+
+
+def test_pages_api_measures_and_notices_leave_a_failed_start_out(
+    lab: Lab, site: LabSite, other: LabSite
+):
+    lab.pages["/"] = page("Home", text="words")
+    lab.run()
+    with down(other):
+        lab.crawl(other.url("/"), expect=3)
+    options = Options.of(
+        PlainSettings()
+        | {
+            "DATA_DIR": str(lab.crawl.data_dir),
+            "SOURCES_FILE": str(lab.crawl.sources_file),
+            "REGISTRY_URL": lab.crawl.environment.get("REGISTRY_URL", ""),
+        }
+    )
+    database, names = registry_database(options.registry), sorted([site.host, other.host])
+    context: Any = SimpleNamespace(
+        options=options, visibilities=dict, stores=SimpleNamespace(database=database)
+    )
+    with closing(database.open()) as connection:
+        found = sources_data(connection, context, names, lab.crawl.now)
+        measures = source_measures(
+            connection, options, lab.crawl.now,
+            is_held=database.is_held, declared=None, sources=names,
+        )  # fmt: skip
+        note_stale_rows(connection, options, lab.crawl.now + 90 * 86_400)
+    assert [one["source"] for one in found["sources"]] == [site.host]
+    assert [one.reported.source for one in measures] == [site.host]
+    assert lab.rows("SELECT source FROM stale_source") == [(site.host,)]
 
 
 def test_a_failure_after_a_page_was_stored_is_shown(lab: Lab, site: LabSite):

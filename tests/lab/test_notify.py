@@ -239,6 +239,66 @@ def test_a_target_that_is_away_for_a_day_is_given_up_and_tried_by_hand(
     assert sender.rows("state") == [("delivered",)]
 
 
+def test_a_target_without_a_table_is_named_and_given_up_after_a_day(sender: Sender, receiver: Hook):
+    keys = {"webhook": receiver.url, "secret": "HOOK_SECRET", "events": ["changes"]}
+    sender.target("gone", **keys)
+    sender.lab.run()
+    sender.file.unlink()
+    sender.target("ops", **keys)
+    out = " ".join(sender.notify().out.split())
+    assert "gone has no table [notify.gone] any more: what waits for it is given up" in out
+    assert sender.rows("target, state") == [("gone", "waiting")]
+    sender.lab.after(days=1, seconds=1)
+    out = " ".join(sender.notify().out.split())
+    assert "its table [notify.NAME] was removed" in out
+    assert "any more" not in out
+    assert sender.rows("target, state") == [("gone", "given up")]
+    assert receiver.taken == []
+
+
+def test_a_retry_of_one_target_takes_the_others_for_known(sender: Sender, receiver: Hook):
+    keys = {"webhook": receiver.url, "secret": "HOOK_SECRET", "events": ["changes"]}
+    sender.target("one", **keys)
+    sender.target("two", **keys)
+    sender.lab.run()
+    sender.lab.after(days=1, seconds=1)
+    sender.notify("--retry", "one")
+    assert sender.rows("target, state") == [("one", "delivered"), ("two", "waiting")]
+
+
+def test_a_share_chooses_modified_pages(sender: Sender, receiver: Hook):
+    words = [f"word{n}" for n in range(100)]
+    sender.lab.pages |= {
+        "/": page("Home", "/a", text=" ".join(words)),
+        "/a": page("A", text=" ".join(words)),
+    }
+    sender.lab.run()
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", min_share=0.3)
+    sender.lab.pages["/"] = page("Home", "/a", "/b", text=" ".join([*words[:-5], "other"]))
+    sender.lab.pages["/a"] = page("A", text=" ".join([*words[:20], "rewritten"]))
+    sender.lab.pages["/b"] = page("B", text="treasure")
+    sender.lab.run()
+    sender.notify()
+    data = bodies(receiver)[0]["data"]
+    assert data["counts"] == {"new": 1, "modified": 1}
+    assert sorted(one["url"][-2:] for one in data["pages"]) == ["/a", "/b"]
+
+
+def test_the_next_run_reports_one_whose_process_was_killed(sender: Sender, receiver: Hook):
+    sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["run.incomplete"])
+    sender.lab.run()
+    sender.lab.rows("UPDATE run SET state = 0, complete = FALSE, finished_at = NULL")
+    sender.lab.run(resume=1)
+    assert sender.rows("event") == [], "it goes on"
+    sender.lab.rows("UPDATE run SET state = 0, complete = FALSE, finished_at = NULL")
+    sender.lab.run()
+    [(run, data)] = sender.rows("run, data")
+    assert run == 1
+    assert json.loads(data) == {"run": 1, "reasons": ["interrupted"]}
+    sender.lab.run()
+    assert len(sender.rows("run")) == 1
+
+
 def test_410_ends_the_delivery_to_a_target_and_says_so(sender: Sender, receiver: Hook):
     sender.target("ops", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
     receiver.status = 410
@@ -436,6 +496,8 @@ def test_a_receiver_that_is_not_ours_verifies_what_it_gets(sender: Sender, recei
         ('mail = "o@a.example"\nuser = "u"\npassword = "P"', "go over TLS only"),
         ('apprise = "json://a.example"', "the name of the variable"),
         ('mail = "o@a.example"\nevents = ["change"]', "did you mean changes?"),
+        ('mail = "o@a.example"\nmin_share = 2', "expected a number from 0 to 1"),
+        ('mail = "o@a.example"\nmin_share = true', "expected a number from 0 to 1"),
         ('mail = "o@a.example"\nmin_changes = 0', "expected a whole number of at least 1"),
         ('mail = "o@a.example"\npatterns = ["("]', "not a valid regular expression"),
         ('mail = "o@a.example"\nsource = ["a"]', "source: unknown key, did you mean sources?"),

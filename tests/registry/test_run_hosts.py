@@ -23,7 +23,7 @@ def opened(
 ) -> OpenRun:
     """Open a run of a source; ``held``: those whose leases processes have."""
     request = RunRequest(name, "site", hosts=frozenset(hosts), resume=resume)
-    return open_run_row(connection, request, NOW, held.__contains__)
+    return open_run_row(connection, request, NOW, is_held=held.__contains__)
 
 
 def test_a_source_waits_for_one_that_is_crawled_on_its_host(begun: Place):

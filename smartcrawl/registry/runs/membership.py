@@ -158,7 +158,9 @@ class Membership(HeartbeatLease):
         connection: Connection,
         request: RunRequest,
         now: int,
+        *,
         is_held: Callable[[str], bool] = no_source_held,
+        notify: Notify | None = None,
     ) -> OpenRun | None:
         """Join the current run of the other workers, or open one.
 
@@ -195,7 +197,11 @@ class Membership(HeartbeatLease):
                 if job is not None and last.job == job and last.state in RESUMABLE:
                     request = replace(request, resume=True)
             if opened is None:
-                opened = _shared(open_run_row_within(connection, request, source, now, is_held))
+                opened = _shared(
+                    open_run_row_within(
+                        connection, request, source, now, is_held=is_held, notify=notify
+                    )
+                )
                 store_run_row_rules(connection, opened.no, request.rules)
             self.run = opened.no
             store_job_process_row(connection, request.job_run, opened.no, now)

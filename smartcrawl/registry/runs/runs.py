@@ -532,7 +532,9 @@ def open_run_row(
     connection: Connection,
     request: RunRequest,
     now: int,
+    *,
     is_held: Callable[[str], bool] = no_source_held,
+    notify: Notify | None = None,
 ) -> OpenRun:
     """Open a run, or resume the last one of its source. The caller holds the lease.
 
@@ -541,7 +543,7 @@ def open_run_row(
     caller has settled and swept it. With ``resume`` and no run to resume, a new run opens; only a
     job whose run was swept has no work left (``LastRun.beginning``). A run that an order
     ended is not gone on with unasked (rules.run_orders). ``is_held``: whether a process has the
-    lease of a source.
+    lease of a source. ``notify``: writes the notices of a run whose process died.
 
     Raises:
         RunPausedError: the last run is paused, and ``resume`` is not set.
@@ -553,7 +555,9 @@ def open_run_row(
         found = None if last is None else last.beginning(connection, request, at_work=False)
         if last is not None and found is Beginning.OVER:
             return over_run_row(connection, source, last, now)
-        opened = open_run_row_within(connection, request, source, now, is_held)
+        opened = open_run_row_within(
+            connection, request, source, now, is_held=is_held, notify=notify
+        )
         store_job_process_row(connection, request.job_run, opened.no, now)
         return opened
 
@@ -617,7 +621,9 @@ def open_run_row_within(
     request: RunRequest,
     source: int,
     now: int,
+    *,
     is_held: Callable[[str], bool] = no_source_held,
+    notify: Notify | None = None,
 ) -> OpenRun:
     """Open a run as ``open_run_row`` does; ``source`` is source.no; the caller's transaction."""
     forced = request.forced
@@ -642,6 +648,8 @@ def open_run_row_within(
         interrupted = last.no
         if last.state != RunState.INTERRUPTED:
             interrupt_run_row(connection, interrupted, now, [INTERRUPTED])
+            if notify is not None:  # its process could not
+                notify(connection, interrupted, now)
     if last is not None:
         delete_run_host_rows(connection, last.no)  # only the last run can be resumed
     delete_source_collapsed_rows(connection, source)

@@ -18,6 +18,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import host_rows
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
+from smartcrawl.registry.removal.tombstones import failed_start_sources
 from smartcrawl.registry.visibility import readable_source_names, readable_sources
 from smartcrawl.reports.status import (
     SourceStatus,
@@ -76,6 +77,7 @@ def sources_data(
         wrong=wrong,
         visibilities=context.visibilities(),
         readable=names,
+        left_out=failed_start_sources(connection),
     )
     return {
         "at": iso_time(now),
