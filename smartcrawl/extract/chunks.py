@@ -28,7 +28,7 @@ from smartcrawl.model.documents import (
     Section,
     is_linkable_id,
 )
-from smartcrawl.model.placed_spans import with_placed_ids, with_placed_spans
+from smartcrawl.model.placed_spans import with_placed_points
 
 if TYPE_CHECKING:
     from semantic_text_splitter import TextSplitter
@@ -68,8 +68,7 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
     images = {image.src: image for image in document.images}
     found: list[Chunk] = []
     above: list[tuple[int, str, str]] = []
-    has_pictures = images and document.counted and document.counted.pictures
-    document = with_placed_spans(document) if has_pictures else with_placed_ids(document)
+    document = with_placed_points(document)
     for section in document.sections:
         while above and above[-1][0] >= section.level:
             above.pop()

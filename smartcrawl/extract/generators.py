@@ -8,7 +8,7 @@ from typing import Final
 
 _HEAD: Final = 16_384  #: characters in which a generator names itself
 #: Class of the body in exports of Confluence, which names no generator.
-_CONFLUENCE: Final = "aui-theme-default"
+_CONFLUENCE: Final = b"aui-theme-default"
 #: Selectors of what is no text, by the name in ``<meta name=generator>``.
 _CONTROLS: Final[Mapping[str, tuple[str, ...]]] = {
     "confluence": (".page-metadata",),
@@ -36,14 +36,15 @@ def page_generator(markup: str) -> str:
     >>> page_generator('<meta content="rustdoc" name="generator">'), page_generator("<p>generator")
     ('rustdoc', '')
     """
-    head = markup[:_HEAD].lower()
-    at = head.find("generator")
+    # Bytes have their small letters several times faster than a text that is not of ASCII.
+    head = markup[:_HEAD].encode("utf-8", "surrogatepass").lower()
+    at = head.find(b"generator")
     while at >= 0:
-        start, end = head.rfind("<", 0, at), head.find(">", at)
+        start, end = head.rfind(b"<", 0, at), head.find(b">", at)
         tag = head[start : end if end >= 0 else len(head)]
-        if tag.startswith("<meta"):
-            return next((name for name in _CONTROLS if name in tag), "")
-        at = head.find("generator", at + 1)
+        if tag.startswith(b"<meta"):
+            return next((name for name in _CONTROLS if name.encode() in tag), "")
+        at = head.find(b"generator", at + 1)
     return "confluence" if _CONFLUENCE in head else ""
 
 

@@ -92,8 +92,20 @@ def decode_charset(body: bytes, content_type: str, *, markup: bool) -> tuple[str
         if charset is not None and (charset.startswith("utf-16") or _is_utf8(body, charset)):
             charset = "utf-8"  # the declaration itself was read as ASCII
     if charset is None or charset == "utf-8":
+        if (text := _utf8_text(body)) is not None:
+            return "utf-8", text.replace("\0", "")
         charset = _guess(body)
     return charset, to_unicode(body, charset).replace("\0", "")
+
+
+def _utf8_text(body: bytes) -> str | None:
+    """Return the text of a body that is UTF-8 beyond doubt, so that it is decoded once."""
+    if wide_charset(body) or _SHIFT in body:
+        return None
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _named(codec: str | None) -> str | None:

@@ -27,6 +27,7 @@ MAX_SPANS: Final = 50_000  #: of one document; later ones are text only
 MAX_ID: Final = 300  #: characters of an id; a longer one is none
 _BLANKS: Final = "\0\1\2\3\4\5"  # marks of ``extract.sections``: ends of lines and cells, spaces
 _WHITE: Final = (_BLANKS + " \t\n\v\f\r\x1c\x1d\x1e\x1f").encode()
+_LATER: Final = bytes(range(0x80, 0xC0))  # all bytes of a character in UTF-8 but its first
 _WIDE: Final = (  # the other white space of str.split
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
     "\u202f\u205f\u3000"
@@ -116,7 +117,7 @@ def _counts(tokens: Sequence[str], edges: set[int]) -> dict[int, int]:
         marked = [*tokens, *("" for _ in range(ordered[-1] + 1 - len(tokens)))]
         for at in ordered:
             marked[at] = edge + marked[at]
-        parts = _without_white("".join(marked)).split(edge)
+        parts = _bytes_of_characters("".join(marked)).split(edge.encode())
         if len(parts) == len(ordered) + 1:
             counts = dict(zip(ordered, accumulate(map(len, parts)), strict=False))
             counts[-1] = sum(map(len, parts))
@@ -124,18 +125,18 @@ def _counts(tokens: Sequence[str], edges: set[int]) -> dict[int, int]:
     return {}
 
 
-def _without_white(text: str) -> str:
+def _bytes_of_characters(text: str) -> bytes:
+    """Return a byte for each character that is no white space; one of ASCII is itself.
+
+    >>> len(_bytes_of_characters("a\xa0é  漢")), _bytes_of_characters("a b")
+    (3, b'ab')
+    """
     if text.isascii():
-        return text.encode().translate(None, _WHITE).decode("ascii")
-    text = (
-        text.encode("utf-8", "surrogatepass")
-        .translate(None, _WHITE)
-        .decode("utf-8", "surrogatepass")
-    )
+        return text.encode().translate(None, _WHITE)
     for white in _WIDE:
         if white in text:
             text = text.replace(white, "")
-    return text
+    return text.encode("utf-8", "surrogatepass").translate(None, _WHITE + _LATER)
 
 
 class _Apart:
