@@ -96,9 +96,9 @@ def is_signed_notice(secret: str, body: bytes, signature: str) -> bool:
     True
     """
     expected = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
-    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
+    return hmac.compare_digest(expected.encode(), signature.encode(errors="replace"))
 
 
 def is_notice_token(secret: str, token: str) -> bool:
     """Whether a token is the secret of a hook; compared in constant time."""
-    return hmac.compare_digest(secret.encode(), token.encode("utf-8", "replace"))
+    return hmac.compare_digest(secret.encode(), token.encode(errors="replace"))

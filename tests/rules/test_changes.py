@@ -188,7 +188,13 @@ def test_shared_lines_go_from_the_sides_of_their_headings():
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [("", []), (" a\tb\n", ["a", "b"]), ("東京 Tower", ["東", "京", "Tower"]), ("กข", ["ก", "ข"])],
+    [
+        ("", []),
+        (" a\tb\n", ["a", "b"]),
+        ("東京 Tower", ["東", "京", "Tower"]),
+        ("กข", ["ก", "ข"]),
+        ("?a b?", ["?a", "b?"]),
+    ],
 )
 def test_words(line: str, words: list[str]):
     assert text_words(line) == words

@@ -10,6 +10,8 @@ from smartcrawl.rules.incoming import (
     KeyVerdict,
     has_indexnow_key,
     is_indexnow_key,
+    is_notice_token,
+    is_signed_notice,
     judge_indexnow_key,
 )
 
@@ -17,6 +19,8 @@ NOW = 1_750_000_000.0
 KEY, URL = "0123-4567", "https://a.example/0123-4567.txt"
 OTHER, OTHER_URL = "89ab-cdef", "https://a.example/89ab-cdef.txt"
 GOOD, BAD = KeyFetch(NOW, KEY, URL), KeyFetch(NOW, KEY, URL, "status 404")
+SECRET, BODY = "It's a Secret to Everybody", b"Hello, World!"
+SIGNATURE = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
 OF_OTHER = KeyFetch(NOW + 700, OTHER, OTHER_URL, "status 404")
 
 
@@ -92,3 +96,29 @@ def test_a_verified_key_counts_for_a_day_while_its_host_is_not_asked():
 
     assert judge_indexnow_key(known, KEY, URL, late - 1) is KeyVerdict.ACCEPT
     assert judge_indexnow_key(known, KEY, URL, late) is KeyVerdict.WAIT
+
+
+def test_the_figures_of_the_manual():
+    """docs/api.md names the ten minutes."""
+    assert (FETCH_SECONDS, VERIFIED_SECONDS) == (600, 24 * 3_600)
+
+
+@pytest.mark.parametrize(
+    ("secret", "body", "signature", "is_signed"),
+    [
+        (SECRET, BODY, SIGNATURE, True),
+        (SECRET + ".", BODY, SIGNATURE, False),
+        (SECRET, BODY + b".", SIGNATURE, False),
+        (SECRET, BODY, SIGNATURE.removeprefix("sha256="), False),
+        (SECRET, BODY, "\ud800", False),  # no text that can be sent
+    ],
+)
+def test_a_body_is_signed_by_its_secret(secret: str, body: bytes, signature: str, is_signed: bool):
+    assert is_signed_notice(secret, body, signature) is is_signed
+
+
+@pytest.mark.parametrize(
+    ("token", "is_one"), [(SECRET, True), (SECRET + ".", False), ("", False), ("\ud800", False)]
+)
+def test_a_token_is_the_secret(token: str, is_one: bool):
+    assert is_notice_token(SECRET, token) is is_one

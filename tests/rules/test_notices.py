@@ -42,6 +42,13 @@ def test_a_target_gets_its_events_alone():
     assert Event.TEST not in EVENTS
 
 
+def test_the_words_of_events_stay():
+    """They are stored, and receivers compare them."""
+    assert [*map(str, Event)] == [
+        "run.incomplete", "removal.waiting", "changes", "source.stale", "source.recovered", "test",
+    ]  # fmt: skip
+
+
 def test_attempts_come_ever_later_for_a_day():
     """Over 24 hours, a target that is away is tried about twenty times."""
     times, at = [], 0
@@ -109,7 +116,8 @@ def test_a_digest_has_the_pages_that_a_target_wants_from_its_size_on():
     assert few is None
     assert enough is not None
     assert enough.counts == {"new": 1, "lost": 1}
-    assert change_digests([change("shared", None)], [Wish()]) == [None]
+    for wish in (Wish(), Wish(min_changes=0)):
+        assert change_digests([change("shared", None)], [wish]) == [None]
 
 
 def test_without_a_wish_no_change_is_read():
