@@ -37,6 +37,7 @@ from tests.servers.sharepoint.signin import Issuer
 from tests.servers.sharepoint.tenant import Site, Tenant
 
 PLACES = ("signin", "rest", "graph", "content")
+_SECONDS = 60  #: that a connection waits for its client
 
 
 @dataclass(frozen=True)
@@ -207,9 +208,23 @@ class SharepointServer:
 
 
 class _Quiet(ThreadingHTTPServer):
-    """Says nothing of clients that end a connection."""
+    """Says nothing of clients that end a connection.
+
+    The thread that accepts connections does nothing else: TLS begins in the thread of a connection,
+    so that no client, and no error of one, keeps others waiting.
+    """
 
     daemon_threads = True
+    request_queue_size = 128  # 64 connections may be opened at once
+    context: ssl.SSLContext | None = None
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        if self.context is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(_SECONDS)
+        with self.context.wrap_socket(request, server_side=True) as secured:
+            super().finish_request(secured, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), OSError):  # ssl.SSLError is one
@@ -223,10 +238,7 @@ class _Listener:
         self, server: SharepointServer, place: str, context: ssl.SSLContext | None
     ) -> None:
         self._server = _Quiet(("127.0.0.1", 0), _handler(server, place, self))
-        if context is not None:
-            self._server.socket = context.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
+        self._server.context = context
         scheme = "http" if context is None else "https"
         self.origin = f"{scheme}://127.0.0.1:{self._server.server_port}"
         self.thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -243,7 +255,7 @@ def _handler(
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
-        timeout = 60
+        timeout = _SECONDS
 
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)

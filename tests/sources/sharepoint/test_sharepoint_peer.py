@@ -1,6 +1,7 @@
 """The server of the tests answers as SharePoint, Graph and their sign-in do."""
 
 import re
+import socket
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -104,6 +105,13 @@ def everything(rest: Reader, most: int = 2, link: str = "odata.nextLink") -> lis
 
 
 # Sign-in
+
+
+def test_a_client_that_says_nothing_keeps_no_other_waiting(sharepoint):
+    port = int(sharepoint.origin("signin").rpartition(":")[2])
+
+    with socket.create_connection(("127.0.0.1", port)):
+        assert signed_in(sharepoint)
 
 
 @pytest.mark.parametrize("digest", ["sha1", "sha256"])
