@@ -47,7 +47,8 @@ def test_lines_with_little_in_common_are_replaced_whole():
     ("old", "new", "by_words"),
     [
         ("a b c d", "a x y z", True),  # a quarter is the same
-        ("a", "a b c d e f g h", False),
+        ("a b c d e", "a v w x y", False),
+        ("a b", "a c d e f g h i", False),
         ("a b c d e f g h", "a p q r s t u v w", False),
         ("x" * 19_998 + " a", "x" * 19_998 + " b", True),
         ("x" * 19_998 + " a", "x" * 19_998 + " bc", False),
@@ -80,6 +81,23 @@ def test_long_lines_are_compared_by_words_while_there_is_room():
     assert len(longer.lines[0].parts) == 1
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "by_words"),
+    [
+        (line_of(242, "o"), line_of(258, "n"), True),  # 484 x 516 pairs of tokens
+        (line_of(498, "o").rstrip(), line_of(126, "n").rstrip(), False),  # one pair more
+    ],
+)
+def test_all_pairs_of_a_difference_are_four_millions(old: str, new: str, by_words: bool):
+    """Those of 16 x 16 lines, and of 500 x 500 tokens of each of the first 15, come before."""
+    before = [*(line_of(250, f"o{at}") for at in range(15)), old]
+    after = [*(line_of(250, f"n{at}") for at in range(15)), new]
+
+    (hunk,) = diff_texts(text(*before), text(*after)).hunks
+
+    assert (len(hunk.lines[15].parts) > 1) is by_words
+
+
 def test_lines_that_repeat_are_still_matched():
     old = [line for n in range(120) for line in (f"a{n}", "}")]
     new = [line for n in range(120) for line in (f"b{n}", "}")]
@@ -108,12 +126,51 @@ def test_lines_that_each_text_has_once_are_anchors_of_long_parts(
         before = [f"{first}{number}" for number in range(400)]
         return text(*before, "anchor", *(f"{last}{number}" for number in range(400)), *more)
 
-    diff = diff_texts(around("a", "b", *more_old), around("c", "d", *more_new, "end"))
+    new = around("c", "d", *more_new, "end")
+    diff = diff_texts(around("a", "b", *more_old), new)
 
     lines = [line for hunk in diff.hunks for line in hunk.lines]
+    assert [line.text for line in lines if line.sign != "-"] == [line.text for line in new]
     assert [line.text for line in lines if line.sign == " "] == same
     assert diff.is_coarse is not bool(same)
     assert any(line.text == "anchor" for line in lines if line.sign != " ") is not bool(same)
+
+
+@pytest.mark.parametrize(
+    ("order", "kept"),
+    [
+        ("abcdef", "abcdef"),
+        ("fabcde", "abcde"),
+        ("bcdefa", "bcdef"),
+        ("dbeacf", "def"),
+        ("dabefc", "abef"),
+        ("fedcba", "f"),
+    ],
+)
+def test_of_anchors_that_cross_the_most_are_kept(order: str, kept: str):
+    def long(filler: str, anchors: str) -> list[TextLine]:
+        return text(*(x for a in anchors for x in (*(f"{filler}{a}{n}" for n in range(90)), a)))
+
+    diff = diff_texts(long("old", "abcdef"), [*long("new", order), *text("end")])
+
+    same = [line.text for hunk in diff.hunks for line in hunk.lines if line.sign == " "]
+    assert "".join(same) == kept
+
+
+@pytest.mark.parametrize(("old", "new", "kept"), [(500, 500, "xX"), (13, 19_231, "yzZ")])
+def test_a_part_is_compared_exactly_up_to_250_000_pairs(old: int, new: int, kept: str):
+    """Then the longest block counts; in longer parts, the most anchors."""
+    before = [*"xXy1z2Z", *(f"o{n}" for n in range(old - 7))]
+    after = [*"y3z4Z5xX", *(f"n{n}" for n in range(new - 8))]
+
+    diff = diff_texts(text(*before), text(*after))
+
+    same = [line.text for hunk in diff.hunks for line in hunk.lines if line.sign == " "]
+    assert "".join(same) == kept
+
+
+def test_the_figures_of_the_manual():
+    assert (MOST_SIZE, MOST_LINES) == (8 * 1024 * 1024, 4_000)
 
 
 def test_equal_texts_have_no_difference():
