@@ -30,14 +30,32 @@ def run_configuration(source: Source, options: Options) -> bytes:
     Runs that visit all pages and runs that visit the pages that are due have the same, and so have
     those with other delays: no page answers otherwise for them.
     """
-    found = _plain(replace(options, due_only=False, host_delays={}))
-    settings = {name: value for name, value in found.items() if name not in _NOT_OF_RUN}
-    orders = [__version__, _plain(source), settings]
-    return sha256(json.dumps(orders, sort_keys=True).encode()).digest()
+    orders = ", ".join([_json(__version__), _json(_plain(source)), _json_of_options(options)])
+    return sha256(f"[{orders}]".encode()).digest()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+#: The last options and their JSON: a run asks several times, and its options never change.
+_last: tuple[Options | None, str] = (None, "")
+
+
+def _json_of_options(options: Options) -> str:
+    global _last  # noqa: PLW0603  # one value, replaced as a whole
+    of, text = _last
+    if of is not options:
+        found = _plain(replace(options, due_only=False, host_delays={}))
+        text = _json({name: value for name, value in found.items() if name not in _NOT_OF_RUN})
+        _last = (options, text)
+    return text
 
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it, the same in each process: sets have no order."""
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, BaseModel):
         names = type(value).model_fields.keys() - _NOT_OF_SOURCE
         return {name: _plain(getattr(value, name)) for name in names}
@@ -46,9 +64,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, Set):
-        return sorted(json.dumps(_plain(one), sort_keys=True) for one in value)
+        return sorted(_json(_plain(one)) for one in value)
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
-    if value is None or isinstance(value, str | int | float):
-        return value
     return str(value)
