@@ -1,4 +1,4 @@
-"""Run the tests in forks of the process that has collected them: ``--forks=3``.
+"""Run the tests in forks of the process that has collected them: ``--forks=4``.
 
 To import all modules of tests and make their items takes a quarter of a minute of computing, and
 each worker of pytest-xdist does it again; here none does. Each fork begins with an equal part of

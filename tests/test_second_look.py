@@ -92,7 +92,7 @@ def commit_of(project: Path) -> str:
 
 TYPES = "--beside mypy --no-error-summary"
 #: A whole run, with the words for its mutants in their place.
-PYTEST = f"-m pytest -q --cache-clear {TYPES} --beside python tests/mutate_rules.py{{}} --forks=3"
+PYTEST = f"-m pytest -q --cache-clear {TYPES} --beside python tests/mutate_rules.py{{}} --forks=4"
 SAMPLE = PYTEST.format(" --sample 120")
 
 
@@ -140,7 +140,7 @@ def test_what_is_named_is_all_that_is_run(project: Path):
         f"-m pytest -q {TYPES} tests/a -k b",
         f"-m pytest -q {TYPES} --all tests/a",
         f"-m pytest -q {TYPES} --long-of=tests/crawls/test_quick.py"
-        " --forks=3 tests/rules tests/crawls/test_quick.py",
+        " --forks=4 tests/rules tests/crawls/test_quick.py",
     ]
 
 
