@@ -79,7 +79,7 @@ def test_the_search_in_elasticsearch_works(
     assert_plays(ELASTICSEARCH, tmp_path, **{"http://localhost:9200": url})
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("page", "entry"), [("README.md", "mcp.json"), ("docs/mcp.md", ".cursor/mcp.json")]
 )

@@ -12,7 +12,7 @@ import pytest
 
 from tests.forks import Parts
 
-pytestmark = pytest.mark.long(but=6)
+pytestmark = pytest.mark.long(but=3)
 
 ROOT = Path(__file__).resolve().parents[1]
 SHM = Path("/dev/shm")

@@ -69,9 +69,11 @@ def test_a_whole_run_has_one_database(case: str):
 
 
 def test_either_database_has_its_share():
-    tests = [f"tests/server/test_api.py::test_{number}[sqlite]" for number in range(200)]
+    tests = [f"tests/crawls/test_api.py::test_{number}[sqlite]" for number in range(200)]
     assert 80 < sum(chosen_word(id_, DATABASES) == "sqlite" for id_ in tests) < 120
-    of_the_lab = [id_.replace("server", "lab") for id_ in tests]
+    of_the_server = [id_.replace("crawls", "server") for id_ in tests]
+    assert 35 < sum(chosen_word(id_, DATABASES) == "postgres" for id_ in of_the_server) < 65
+    of_the_lab = [id_.replace("crawls", "lab") for id_ in tests]
     assert 3 < sum(chosen_word(id_, DATABASES) == "postgres" for id_ in of_the_lab) < 15
 
 
@@ -149,6 +151,7 @@ def test_what_is_named_or_called_for_is_run():
     assert left(items, RUN) == left(items, "tests/crawls/test_") == {items[1].nodeid}
 
 
+@pytest.mark.long
 def test_a_run_says_what_it_left_out(pytester: pytest.Pytester):
     pytester.makeini("[pytest]\nmarkers = long")
     pytester.makeconftest(
@@ -249,6 +252,7 @@ def test_a_changed_line_calls_for_the_mutants_that_are_in_it():
     assert len(called(files=["tests/rules/test_traps_chains.py"])) == len(found) + 1
 
 
+@pytest.mark.long
 def test_few_examples_are_tried_without_all(pytester: pytest.Pytester):
     pytester.makeconftest(
         "from tests.tiers import choose_examples as pytest_configure, pytest_addoption"

@@ -5,8 +5,9 @@ spread evenly; on a module (``pytestmark``) all of its tests but four. Without a
 long:
 
 - Of a whole run or a request to the API (tests/crawls, tests/lab, tests/server) that can use either
-  database, the one of the two. Half of them are run with SQLite, half with PostgreSQL; of the
-  stories of the lab, which take four times as long there, every forty-eighth.
+  database, the one of the two. Of the whole crawls half are run with SQLite, half with PostgreSQL;
+  with that every fourth request to the API, which takes twice as long there, and of the stories of
+  the lab, which take four times as long, every forty-eighth.
 - Likewise of a library that can be read by either API, REST or Graph.
 - Of a test that runs commands for real, all cases but one.
 - Of a contract of several stores, all cases with another store than the first (SQLite, a folder,
@@ -41,8 +42,8 @@ STORES: Final = (
 APIS: Final = ("rest", "graph")
 #: Where one database is enough.
 _WHOLE_RUNS: Final = ("tests/crawls/", "tests/lab/", "tests/server/")
-#: Of so many stories of the lab one is told with PostgreSQL.
-_LAB_POSTGRES: Final = 48
+#: Of so many tests of a folder one is run with PostgreSQL; elsewhere of two.
+_POSTGRES: Final = {"tests/lab/": 48, "tests/server/": 4}
 #: Where one API is enough.
 _LIBRARIES: Final = ("tests/crawls/test_library_", "tests/lab/test_library_")
 #: Where contracts are.
@@ -71,7 +72,9 @@ LONG_FORMS: Final = {
     "smartcrawl/engine/lane/": (
         "tests/crawls/test_crawl_lane", "tests/crawls/test_crawl_retold", "tests/engine/",
     ),
-    "smartcrawl/engine/render/": ("tests/crawls/test_crawl_render",),
+    "smartcrawl/engine/render/": (
+        "tests/crawls/test_crawl_render", "tests/crawls/test_workers_rendering",
+    ),
     "smartcrawl/extract/": ("tests/extract/",),
     "smartcrawl/extract/browser/": ("tests/crawls/test_crawl_render",),
     "smartcrawl/index/elasticsearch/": (
@@ -126,6 +129,7 @@ LONG_FORMS: Final = {
     "tests/registry/explorer.py": ("tests/registry/test_explorer.py",),
     "tests/servers/": ("tests/test_servers",),
     "tests/stores.py": ("tests/sources/test_stores.py",),
+    "tests/tiers.py": ("tests/test_tiers.py",),
 }  # fmt: skip
 
 
@@ -226,8 +230,9 @@ def without_word(nodeid: str, words: Sequence[str]) -> str:
 def chosen_word(nodeid: str, words: Sequence[str]) -> str:
     """Return the database, or the API, of a test of the default tier: the same each time."""
     number = crc32(without_word(nodeid, words).encode())
-    if words == DATABASES and nodeid.startswith("tests/lab/"):
-        return words[number % _LAB_POSTGRES == 0]
+    if words == DATABASES:
+        share = next((n for folder, n in _POSTGRES.items() if nodeid.startswith(folder)), 2)
+        return words[number % share == 0]
     return words[number % len(words)]
 
 

@@ -180,7 +180,7 @@ def ascii_ask(ascii_process: tuple[str, Scrapy], monkeypatch: pytest.MonkeyPatch
 @pytest.mark.sqlite
 def test_a_terminal_with_ascii_shows_question_marks(shop: Site, crawl: Crawl, ascii_ask: Scrapy):
     helped = [(["--help", name], 0) for name in ("crawl", "registry")]
-    for args, status in some([*COMMANDS, *helped], 4, always=lambda one: one[0][0] == "hosts"):
+    for args, status in some([*COMMANDS, *helped], 12, always=lambda one: one[0][0] == "hosts"):
         words = arguments(args, shop)
         words = [*words[1:], words[0]] if words[0] == "--help" else words
         result = ascii_ask.run(words, crawl.own())

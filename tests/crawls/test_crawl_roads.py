@@ -48,7 +48,7 @@ def conditions(site: Site) -> dict[str, tuple[str | None, ...]]:
     }
 
 
-@pytest.mark.long(but=2)
+@pytest.mark.long(but=1)
 @pytest.mark.covers("R1-15", "RD-04")
 @pytest.mark.parametrize("answered", ['"two"', 'W/"two"'])
 def test_a_304_that_names_another_version_confirms_nothing(

@@ -34,11 +34,11 @@ def test_a_commit_that_fails_ends_the_run_as_interrupted_never_as_complete(
     site: Site, crawl: Crawl
 ):
     """Trap 5: CloseSpider from a pipeline is swallowed. Here the disk is full midway."""
-    count = 800  # many more than are on their way while the disk is found to be full
+    count = 400  # many more than are on their way while the disk is found to be full
     site.pages["/"] = html("Home", *(f"/{n}" for n in range(count)))
     for n in range(count):
         drawn = Random(n)  # nothing makes less of these words
-        words = " ".join(f"{drawn.getrandbits(32):08x}" for _ in range(400))
+        words = " ".join(f"{drawn.getrandbits(32):08x}" for _ in range(800))
         site.pages[f"/{n}"] = html(f"Page {n}", text=words)
 
     words = ("runner", "full", "250", "crawl", "site", "-a", f"url={site.url('/')}")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "operations" / "project.md").read_text(encoding="utf-8")

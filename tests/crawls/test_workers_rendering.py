@@ -18,7 +18,7 @@ from tests.crawls.crew import Crew, Worker
 from tests.crawls.test_crawl_render import SHELL, data, publish
 from tests.site_server import Page, Site
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 NAMES = tuple(f"p{number}" for number in range(8))
 PATHS = ("/", *(f"/{name}" for name in NAMES))

@@ -246,6 +246,7 @@ def test_elasticsearch_scan_goes_on_after_a_failure_and_where_its_view_was_given
     assert [one.key for one in held] == sorted(one.key for one in pages)
 
 
+@pytest.mark.long
 def test_elasticsearch_is_written_and_scanned_in_constant_memory(
     elasticsearch: Elasticsearch, elasticsearch_prefix: str, monkeypatch: pytest.MonkeyPatch
 ):

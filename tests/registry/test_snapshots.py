@@ -593,6 +593,7 @@ def test_server_that_ended_is_told_with_its_remedy(name, server, monkeypatch):
         hides_secrets(error, running)
 
 
+@pytest.mark.long
 def test_server_that_comes_back_is_used_again(monkeypatch):
     with moto_server() as first:
         enter(first, monkeypatch)
@@ -1029,10 +1030,12 @@ reactor.run()
 """
 
 
+@pytest.mark.long(but=1)
 def test_works_beside_the_reactor_and_lets_the_process_end(place):
     assert child(TWISTED, place.url).stdout == "done\n"
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("name", ["s3", "azure"])
 def test_store_that_hangs_does_not_keep_the_process(request, name, monkeypatch):
     request.getfixturevalue(name)
