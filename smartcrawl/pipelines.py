@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from functools import partial
 from typing import Any, NoReturn, Self
@@ -19,6 +20,7 @@ from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.engine.signals import page_signal_event
 from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverError, SinkError
 from smartcrawl.model.pages import Visit
+from smartcrawl.rules.page_reading import CRAWLS_AT_ONCE, page_reading
 from smartcrawl.rules.progress import SAMPLE_SECONDS
 from smartcrawl.run.answers import NextRequest, Soft404Probe
 from smartcrawl.run.reading import Reading, VisitSteps, judge_run_visit
@@ -54,6 +56,11 @@ class ExtractPipeline(VisitPipeline):
                 is_soft_404=Soft404Probe(run, DownloaderProbe(crawler).ask).is_soft_404,
                 scope_moved=partial(protect_run_connections, run),
                 is_stopping=partial(is_crawler_stopping, crawler),
+                pages=page_reading(
+                    run.options.read_processes,
+                    cores=len(os.sched_getaffinity(0)),
+                    jobs=crawler.settings.getint(CRAWLS_AT_ONCE, 1),
+                ),
             )
             self._steps = VisitSteps(run, reading, partial(stop_crawler, crawler, run))
 

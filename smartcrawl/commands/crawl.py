@@ -82,6 +82,7 @@ from smartcrawl.registry.items import refreshable_source_rows
 from smartcrawl.registry.jobs import load_stored_jobs
 from smartcrawl.registry.runs.run_hosts import CrawledHosts, crawled_host_rows
 from smartcrawl.reports.today import vanished_sources
+from smartcrawl.rules.page_reading import CRAWLS_AT_ONCE
 from smartcrawl.rules.side_by_side import can_run_side_by_side, default_jobs
 from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
@@ -198,11 +199,12 @@ class Command(ScrapyCrawl):
             self.settings.set("LOG_LEVEL", "WARNING", priority="cmdline")
         self._worker = worker_side()
         if self._worker is not None:
-            self._be_a_worker(asked=asked)
+            self._be_a_worker(self._worker, asked=asked)
 
-    def _be_a_worker(self, *, asked: bool) -> None:
+    def _be_a_worker(self, worker: WorkerSide, *, asked: bool) -> None:
         """Leave bars and lines to the parent, and its log file as it is; ``asked``: for a level."""
         assert self.settings is not None
+        self.settings.set(CRAWLS_AT_ONCE, worker.jobs, priority="cmdline")
         if self.settings["PROGRESS_FORMAT"] == "line":
             self.settings.set("PROGRESS_FORMAT", "none", priority="cmdline")
         self.settings.set("LOG_FILE_APPEND", True, priority="cmdline")
@@ -449,9 +451,10 @@ class Command(ScrapyCrawl):
             return None
         registry_database(Options.of(self.settings).registry).open().close()  # before they race
         self._bars = Bars(sys.stderr, enabled=self.settings["PROGRESS_FORMAT"] == "line")
+        at_once = min(most, len(runs))
         return SideBySide(
-            ProcessCrawls(type(self).__module__.rpartition(".")[2]),
-            min(most, len(runs)),
+            ProcessCrawls(type(self).__module__.rpartition(".")[2], at_once),
+            at_once,
             self._say,
             self._bars,
             self._crawled_sources,

@@ -29,7 +29,8 @@ from smartcrawl.registry.runs.run_hosts import CrawledHosts
 from smartcrawl.rules.side_by_side import first_to_begin, shared_host
 from smartcrawl.terminal.bar import Bars, ProgressFacts
 
-CHANNEL: Final = "SMARTCRAWL_CRAWL_CHANNEL"  #: environment of a worker: the number of its pipe
+#: Environment of a worker: the number of its pipe, a comma, and how many workers there are.
+CHANNEL: Final = "SMARTCRAWL_CRAWL_CHANNEL"
 _TICK: Final = 0.5  #: seconds between two looks at signals
 _LOOK: Final = 2.0  #: seconds between two looks at the sources of other processes
 
@@ -193,6 +194,7 @@ class _Worker:
         number: int,
         command: Sequence[str],
         environment: Mapping[str, str],
+        jobs: int,
         pass_on: Callable[[tuple[_Worker, Report]], None],
     ) -> None:
         self._number = number
@@ -204,7 +206,7 @@ class _Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**environment, CHANNEL: str(writes)},
+                env={**environment, CHANNEL: f"{writes},{jobs}"},
                 pass_fds=[writes],
                 start_new_session=True,  # a Ctrl-C reaches it by its parent, once
                 text=True,
@@ -264,8 +266,9 @@ class _Worker:
 class ProcessCrawls:
     """Workers that are processes of the command that this process was called with."""
 
-    def __init__(self, name: str) -> None:
-        """``name``: of the command; Scrapy takes it out of the words."""
+    def __init__(self, name: str, jobs: int) -> None:
+        """``name``: of the command; Scrapy takes it out of the words. ``jobs``: workers at once."""
+        self._jobs = jobs
         words = sys.argv[1:] if program_name() == OURS else [name, *sys.argv[1:]]
         self._command = [sys.executable, "-m", program_name(), *words]
         self._reports: queue.Queue[tuple[_Worker, Report]] = queue.Queue()
@@ -275,7 +278,7 @@ class ProcessCrawls:
         """Give a worker a source."""
         found = self._workers.get(worker)
         if found is None or found.process.poll() is not None:
-            found = _Worker(worker, self._command, os.environ, self._reports.put)
+            found = _Worker(worker, self._command, os.environ, self._jobs, self._reports.put)
             self._workers[worker] = found
         found.send(job.order())
 
@@ -303,7 +306,8 @@ class ProcessCrawls:
 class WorkerSide:
     """The worker's own side: its orders, and the pipe to its parent."""
 
-    def __init__(self, channel: int) -> None:
+    def __init__(self, channel: int, jobs: int) -> None:
+        self.jobs = jobs  #: workers at once, this one included
         self._channel = os.fdopen(channel, "w")
         self.orders: queue.Queue[dict[str, Any] | None] = queue.Queue()  #: None: there are no more
         self.crawls = False  #: whether a crawl is under way
@@ -333,5 +337,5 @@ class WorkerSide:
 
 def worker_side() -> WorkerSide | None:
     """Return this process's side if it is a worker; else None."""
-    channel = os.environ.pop(CHANNEL, None)  # no process that it starts is one
-    return None if channel is None else WorkerSide(int(channel))
+    told = os.environ.pop(CHANNEL, None)  # no process that it starts is one
+    return None if told is None else WorkerSide(*map(int, told.split(",")))

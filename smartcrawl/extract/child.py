@@ -116,20 +116,8 @@ def _answer(source: RawIOBase, sink: RawIOBase, seconds: int) -> bool:
 
 def _read_page(task: PageTask, selected: Selected) -> bytes:
     """Return the answer to one page; it fails where ``html.parse_html`` in the crawler would."""
-    body, content_type, url, links, detect = task
-    keep, drop, routes = selected
     try:
-        page = html.parse_html(
-            body,
-            content_type=content_type,
-            url=url,
-            keep=keep,
-            drop=drop,
-            links=links,
-            detect=detect,
-            routes=routes,
-        )
-        return wire_document(page)
+        return wire_document(html.parse_page(task, selected))
     except MemoryError:
         return wire_extraction_error(_MEMORY)
     except Exception as error:  # noqa: BLE001  # of any library, over foreign bytes

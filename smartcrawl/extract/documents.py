@@ -1,4 +1,4 @@
-"""Bodies to documents: downloaded pages in this process, everything else in child processes."""
+"""Bodies to documents: pages in this process or others, everything else in child processes."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from smartcrawl.extract import html
 from smartcrawl.extract.formats import FORMATS, MAX_TEXT, FormatError, FormatFault
+from smartcrawl.extract.page_readers import PageReaders
 from smartcrawl.extract.pool import (
     MAX_PAGE,
     MIB,
     FormatPool,
     HostParsingBudget,
     ParsingBudget,
-    ParsingPortions,
 )
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import GivenUpError
 from smartcrawl.model.pages import Unreadable, Visit
 from smartcrawl.rules.model import Fault
+from smartcrawl.rules.page_reading import READ_HERE, PageReading
 from smartcrawl.sources.base import EXTRACTION_VERSION, SourceExtractionConfig
 
 #: The extended status of a visit whose document cannot be read.
@@ -57,13 +59,14 @@ class DocumentLimits:
     memory: int  #: MiB of each process
     cpu_seconds: int  #: of one document; twice that by the clock
     seconds_per_host: int  #: of all documents of a host in a run; 0: any
+    pages: PageReading = READ_HERE  #: how downloaded pages are read
 
 
 class DocumentReader:
     """Reads the bodies of a source's pages under its extraction configuration.
 
-    A page that was downloaded is read in this process, because the network takes longer. Pages
-    out of snapshots are read by several processes at once.
+    Pages out of snapshots are read by several processes at once, and so are downloaded ones if
+    ``DocumentLimits.pages`` says so.
     """
 
     def __init__(
@@ -83,7 +86,12 @@ class DocumentReader:
         self._budget = ParsingBudget(limits.seconds_per_host)
         self._formats: FormatPool | None = None
         self._given_up = False
-        self._pages: ParsingPortions | None = None
+        self._pages = PageReaders(
+            partial(self._pool, limits.pages.processes or limits.processes, pages_only=True),
+            self._selected,
+            first=limits.pages.first if limits.pages.processes else None,
+            is_stopping=is_stopping,
+        )
 
     async def read(
         self,
@@ -127,22 +135,11 @@ class DocumentReader:
 
     async def _page(self, visit: Visit, body: bytes, *, links: bool, detect: bool) -> Document:
         """Return the document of an HTML page; ``detect``: whether to detect its language."""
-        header, url = visit.answer.content_type, visit.url
-        if visit.extracted_again and len(body) <= MAX_PAGE:
-            if self._pages is None:
-                self._pages = ParsingPortions(self._pool(pages_only=True), self._selected)
-            return await self._pages.read(PageTask(body, header, url, links, detect=detect))
-        keep, drop, routes = self._selected
-        return html.parse_html(
-            body,
-            content_type=header,
-            url=url,
-            keep=keep,
-            drop=drop,
-            links=links,
-            detect=detect,
-            routes=routes,
-        )
+        task = PageTask(body, visit.answer.content_type, visit.url, links, detect=detect)
+        if len(body) > MAX_PAGE:
+            return html.parse_page(task, self._selected)
+        read = self._pages.read if visit.extracted_again else self._pages.read_downloaded
+        return await read(task)
 
     async def _formatted(
         self, visit: Visit, body: bytes, media_type: str, *, forced: bool
@@ -156,7 +153,7 @@ class DocumentReader:
             parsed.unreadable = known
             raise FormatError(_KINDS[known.fault], f"{known.message} {_NOT_AGAIN}")
         if self._formats is None:
-            self._formats = self._pool()
+            self._formats = self._pool(self._limits.processes)
         try:
             async with self._turns:
                 if self._is_stopping():
@@ -185,23 +182,20 @@ class DocumentReader:
             return self._limits.cpu_seconds
         return self._limits.memory if fault is Fault.OUT_OF_MEMORY else 0
 
-    def _pool(self, *, pages_only: bool = False) -> FormatPool:
-        limits = self._limits
-        seconds = limits.cpu_seconds
-        return FormatPool(
-            limits.processes, limits.memory * MIB, seconds, 2 * seconds, pages_only=pages_only
-        )
+    def _pool(self, processes: int, *, pages_only: bool = False) -> FormatPool:
+        memory, seconds = self._limits.memory * MIB, self._limits.cpu_seconds
+        return FormatPool(processes, memory, seconds, 2 * seconds, pages_only=pages_only)
 
     def give_up(self) -> None:
         """Give up the documents that are being read: each raises GivenUpError."""
         self._given_up = True
+        self._pages.give_up()
         if self._formats is not None:
             self._formats.give_up()
 
     async def close(self) -> None:
         """End the processes that were started."""
-        if self._pages is not None:
-            await self._pages.close()
+        await self._pages.close()
         if self._formats is not None:
             await self._formats.close()
 

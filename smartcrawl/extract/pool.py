@@ -337,6 +337,14 @@ _CRASHES: Final = frozenset(
 _NO_MEMORY: Final = (b"memory allocation of", b"MemoryError")  #: words of Rust and of Python
 
 
+class ProcessStartError(FormatError):
+    """No process can be had; no document is the reason."""
+
+    def __init__(self, why: object) -> None:
+        what = f"the process that reads documents does not start: {why}"
+        super().__init__(FormatFault.CRASHED, what, lasting=False)
+
+
 class ParserProcess:
     """One process that reads documents, used by one thread at a time."""
 
@@ -346,7 +354,7 @@ class ParserProcess:
         Raises:
             OSError: the system starts no more processes.
         """
-        self.documents = 0
+        self.has_begun = False
         self.worn = 0  #: pages, or PAGES for each other document
         self.missing: list[str] = []
         self._cpu_seconds = cpu_seconds
@@ -386,6 +394,7 @@ class ParserProcess:
         """
         with closing(self._answers(_START_SECONDS, MAX_HEADER, 1)) as answers:
             self.missing = json.loads(next(answers))
+        self.has_begun = True
 
     def ask(self, header: bytes, body: bytes, seconds: float, pages: int = 0) -> Generator[bytes]:
         """Yield its answer to one document, or to each of so many ``pages``; close the generator.
@@ -394,7 +403,6 @@ class ParserProcess:
             FormatError: it ended, or took more than ``seconds`` of wall time for one answer. The
                 process has ended then.
         """
-        self.documents += pages or 1
         self.worn += pages or PAGES
         return self._answers(seconds, MAX_ANSWER, pages or 1, header, body)
 
@@ -439,10 +447,9 @@ class ParserProcess:
         if any(words in complaint for words in _NO_MEMORY):
             what = "the document needs more memory than one document may have"
             return FormatError(FormatFault.MEMORY, what)
-        if not self.documents:
+        if not self.has_begun:
             last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
-            what = f"the process that reads documents does not start: {last or _cause(code)}"
-            return FormatError(FormatFault.CRASHED, what, lasting=False)
+            return ProcessStartError(last or _cause(code))
         logger.debug("a reading process ended: %s", complaint.decode(errors="replace"))
         if isinstance(error, AnswerError):
             return FormatError(FormatFault.CRASHED, f"its reader answered with {error}")
@@ -627,6 +634,15 @@ class FormatPool:
             self._jobs.discard(job)
             job.give_up()  # without effect when it is done
 
+    async def start(self) -> None:
+        """Start every process now, and wait until all of them are ready.
+
+        Raises:
+            FormatError: one does not start.
+            RuntimeError: the pool is closed.
+        """
+        await asyncio.gather(*(self._run(self._start) for _ in range(self.workers)))
+
     def give_up(self) -> None:
         """Have the documents that are being read fail. No more may be read afterwards."""
         self._closed = True
@@ -678,6 +694,15 @@ class FormatPool:
                 found += [error] * len(rest)
         return found
 
+    def _start(self, job: _Job) -> None:
+        """Start a process that waits for its first document, in a thread."""
+        process, keep = self._process(), False
+        try:
+            keep = job.take(process)
+            self._begin(process)
+        finally:
+            self._put_back(process, keep=job.leave() and keep)
+
     def _ask(
         self,
         job: _Job,
@@ -699,8 +724,7 @@ class FormatPool:
             if not job.take(process):
                 what = "the document was given up before it was read"
                 raise FormatError(FormatFault.CRASHED, what, lasting=False)
-            if not process.documents:
-                self._begin(process)
+            self._begin(process)
             counted = share.budget.reading(share.host) if share is not None else nullcontext()
             asked_for = process.ask(header, body, self._wall_seconds, pages)
             with counted, closing(asked_for) as answers:
@@ -723,10 +747,11 @@ class FormatPool:
         try:
             return ParserProcess(_CHILD, self._memory, self._cpu_seconds, *self._arguments)
         except OSError as error:
-            what = f"the process that reads documents does not start: {error}"
-            raise FormatError(FormatFault.CRASHED, what, lasting=False) from error
+            raise ProcessStartError(error) from error
 
     def _begin(self, process: ParserProcess) -> None:
+        if process.has_begun:
+            return
         process.begin()
         if process.missing and not self._warned:
             self._warned = True
@@ -792,7 +817,7 @@ class ParsingPortions:
                 found = await self._pool.read_pages(pages, self._selected)
             except RuntimeError as error:
                 _fail(portion, error)
-                return
+                continue
             except BaseException as error:  # every waiting page gets a result
                 _fail(portion, error)
                 raise

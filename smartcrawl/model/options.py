@@ -46,6 +46,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "partition": "REGISTRY_PARTITION_STRATEGY",
     "depth_limit": "DEPTH_LIMIT",
     "content_hash_basis": "CONTENT_HASH_BASIS",
+    "read_processes": "READ_PROCESSES",
     "extract_processes": "EXTRACT_PROCESSES",
     "extract_memory": "EXTRACT_MEMORY_MB",
     "extract_cpu_seconds": "EXTRACT_CPU_SECONDS",
@@ -118,6 +119,7 @@ class Options:
     due_only: bool  #: request only pages that are due
     content_hash_basis: str
     chunks: ChunkSize
+    read_processes: int | None  #: that read pages; None: by the cores of the machine
     extract_processes: int
     extract_memory: int  #: MiB
     extract_cpu_seconds: int

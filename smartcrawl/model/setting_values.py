@@ -193,6 +193,35 @@ class Whole(Setting):
         return number
 
 
+class AutoWhole(Setting):
+    """A whole number from ``least`` to ``most``, or ``auto``."""
+
+    __slots__ = ()
+    written = (int, str)
+    takes_written = 'a whole number without quotes, or "auto"'
+
+    def typed(self, text: str) -> int | str:
+        """Return a whole number, or the word."""
+        number = self.read(text)
+        return "auto" if number is None else number
+
+    def read(self, value: Any) -> int | None:
+        """Return the number; None for ``auto``."""
+        text = "" if isinstance(value, bool) else str(value).strip().lower()
+        if text == "auto":
+            return None
+        number = given_number(text)
+        if number is None or not self.least <= number <= self.most:
+            bounds = given_number_bounds(int(self.least), int(self.most))
+            raise self.error(value, f"auto, or a whole number {bounds}")
+        return number
+
+    @property
+    def unit_and_bounds(self) -> str:
+        """The unit, with the word and the bounds."""
+        return f"{self.unit}, `auto` or {self.least:g} to {self.most:.12g}"
+
+
 class Choice(Setting):
     """One of the words of ``unit``, or nothing where that is the default."""
 

@@ -57,6 +57,7 @@ from smartcrawl.rules.login import (
     says_sign_in,
 )
 from smartcrawl.rules.model import Action, Extraction, Fault, Mode, Outcome, Standing
+from smartcrawl.rules.page_reading import READ_HERE, PageReading
 from smartcrawl.rules.reindex import WAITS, Verdict, decide, decide_moved, waits_for_browser
 from smartcrawl.rules.shield import (
     MAX_REPEATED,
@@ -292,11 +293,13 @@ class Reading:
         is_soft_404: Callable[[Visit, Document], Awaitable[bool]],
         scope_moved: Callable[[], None],
         is_stopping: Callable[[], bool],
+        pages: PageReading = READ_HERE,
     ) -> None:
         """Take the run and its surroundings.
 
         ``is_soft_404`` probes the host of a page. ``scope_moved`` is called when a redirect of
         a seed moves the scope. ``is_stopping`` ends the wait for an extraction process.
+        ``pages``: how downloaded pages are read.
         """
         options = run.options
         self._run = run
@@ -312,6 +315,7 @@ class Reading:
                 seconds_per_host=(
                     0 if run.source.traits.is_listed else options.extract_seconds_per_host
                 ),
+                pages=pages,
             ),
             unreadable=run.stored_pages.unreadable,
             is_stopping=is_stopping,

@@ -202,7 +202,7 @@ def test_a_worker_that_a_stop_ends_before_its_crawl_begins_has_not_failed():
 
 def test_a_worker_that_has_a_successor_only_prints():
     """Its death is not that of the process that has its place now."""
-    crawls = ProcessCrawls("crawl")
+    crawls = ProcessCrawls("crawl", 2)
     former: Any = object()
     printed_line = Report(0, line=("err", "a last word\n"))
     for report in (Report(0, died="died of signal 9"), printed_line):
@@ -215,9 +215,9 @@ def test_a_worker_that_has_a_successor_only_prints():
 
 
 def test_a_worker_that_dies_within_a_line_is_dead():
-    code = f"import os; os.write(int(os.environ['{CHANNEL}']), b'{{\"end\": {{')"
+    code = f"import os; os.write(int(os.environ['{CHANNEL}'].split(',')[0]), b'{{\"end\": {{')"
     found: queue.Queue[tuple[_Worker, Report]] = queue.Queue()
-    worker = _Worker(3, [sys.executable, "-SIc", code], {}, found.put)
+    worker = _Worker(3, [sys.executable, "-SIc", code], {}, 2, found.put)
     _, report = found.get(timeout=30)
 
     assert report == Report(3, died="ended with status 0")

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -435,6 +435,17 @@ class Remote:
             return connection.execute(statement).fetchall()
         finally:
             connection.close()
+
+
+def readers_of(pid: int) -> list[int]:
+    """The processes of a crawl that read documents or pages, and run their own program by now."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # a thread or a process that has just ended
+            for child in (task / "children").read_text().split():
+                if b"smartcrawl.extract.child" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
+    return found
 
 
 def vector_table_of(crawl: Crawl) -> str:

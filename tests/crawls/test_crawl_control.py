@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from smartcrawl.rules.model import RunOrder, RunState
-from tests.crawls.commands import Crawl, Result, Running, wait_until
+from tests.crawls.commands import Crawl, Result, Running, readers_of, wait_until
 from tests.crawls.orders import (
     CANCEL,
     HANGING,
@@ -245,17 +245,8 @@ def test_a_run_that_is_ordered_to_end_pays_no_debts(
 
 def wait_for_reader(pid: int) -> int:
     """Return the process that reads documents, as soon as it runs its own program."""
-
-    def readers() -> list[int]:
-        found = []
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                if b"smartcrawl.extract.child" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(int(child))
-        return found
-
-    wait_until(readers, "a process reads the document")
-    return readers()[0]
+    wait_until(lambda: readers_of(pid), "a process reads the document")
+    return readers_of(pid)[0]
 
 
 @pytest.mark.covers("RD-21", "RD-07")

@@ -133,7 +133,7 @@ class Teller:
         given = None if arguments.keys() & {"source", "sitemap"} else self._site.url("/")
         self._site.clear()
         result = self.crawl(given, expect=None, settings=chosen | (settings or {}), **arguments)
-        self.status = result.status
+        self.status, self.said = result.status, result.err
         names = {"if-none-match", "if-modified-since"}
         self.asked = sorted(
             (r.method, _PROBE.sub("…", r.path), bool(names & r.headers.keys()), r.status)
