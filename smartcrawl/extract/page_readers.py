@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Final
 
 from smartcrawl.extract import html
@@ -16,6 +17,7 @@ from smartcrawl.model.exceptions import GivenUpError
 
 logger = logging.getLogger(__name__)
 
+_TRIES: Final = 2  #: of a page whose process dies
 _LOOK: Final = 0.25  #: seconds between two looks whether the crawl is stopping
 _PATIENCE: Final = 0.5  #: seconds in which pages that are being read may end after a stop
 
@@ -59,26 +61,24 @@ class PageReaders:
             FormatError: its process ended again, or took too much time or memory.
             GivenUpError: it was given up, because the crawl is stopping.
         """
-        if self._failed:
-            return html.parse_page(task, self._selected)
-        portions = self._begun()
-        try:
+        error: FormatError | None = None
+        for _ in range(_TRIES):
+            if self._failed:
+                break
             try:
-                return await portions.read(task)
-            except ProcessStartError:
-                raise
-            except FormatError as error:
-                if error.kind is not FormatFault.CRASHED or self._given_up:
+                return await self._begun().read(task)
+            except (FormatError, RuntimeError) as failure:
+                if self._given_up:
+                    raise GivenUpError("the run ended while the page was read") from failure
+                if not isinstance(failure, FormatError) or failure.kind is not FormatFault.CRASHED:
                     raise
-                logger.debug("%s is read once more: %s", task.url, error)
-                return await portions.read(task)
-        except ProcessStartError as error:
-            self._check_given_up(error)
+                logger.debug("no answer of the process that reads %s: %s", task.url, failure)
+                error = failure
+        if isinstance(error, ProcessStartError):
             self._fall_back(error)
-            return html.parse_page(task, self._selected)
-        except (FormatError, RuntimeError) as error:
-            self._check_given_up(error)
-            raise
+        elif error is not None:
+            raise error
+        return html.parse_page(task, self._selected)
 
     async def read_downloaded(self, task: PageTask) -> Document:
         """Return the document of a page that was downloaded, like ``read``.
@@ -120,14 +120,11 @@ class PageReaders:
         self._tasks.add(asyncio.ensure_future(work))
 
     async def _start(self) -> None:
+        """Start the processes; those that end at once are started again by the next page."""
         assert self._pool is not None
-        try:
+        with suppress(FormatError, RuntimeError):
             await self._pool.start()
-        except (FormatError, RuntimeError) as error:
-            if not self._given_up:
-                self._fall_back(error)
-        else:
-            self._is_ready = True
+        self._is_ready = True
 
     async def _watch(self) -> None:
         """Give up what is being read some time after a stop: its pages stay pending."""
@@ -143,7 +140,3 @@ class PageReaders:
                 "pages are read in the crawling process, because %s; READ_PROCESSES=0 says so, too",
                 error,
             )
-
-    def _check_given_up(self, error: Exception) -> None:
-        if self._given_up:
-            raise GivenUpError("the run ended while the page was read") from error

@@ -177,7 +177,7 @@ TABLE: Final[Mapping[str, tuple[Setting, ...]]] = {
             most=MOST_DAYS),
         Whole("RE_EXTRACT_PER_RUN", 10_000, "pages",
             "pages fetched whole because the configuration changed; 0: all"),
-        AutoWhole("READ_PROCESSES", 0, "processes",
+        AutoWhole("READ_PROCESSES", "0", "processes",
             "processes that read pages; auto: cores - 1, at most 8", most=64),
         Whole("EXTRACT_PROCESSES", 2, "processes",
             "processes for PDF, Office and the like, at most", least=1),

@@ -1,8 +1,9 @@
 """Pages that processes read: whatever their number, a crawl asks and leaves behind the same.
 
 Each story is told with one process and with three. Those of `test_lab_agrees` are compared with the
-lab, which reads pages itself, and which crawls without readers agree with; two more are crawls that
-ask many pages at a time, compared by address.
+lab, which reads pages itself, and which crawls without readers agree with: with one process row by
+row, with three by address, as their pages may get other numbers. Two more are crawls that ask many
+pages at a time.
 """
 
 import os
@@ -72,9 +73,14 @@ def test_readers_leave_the_rows_of_a_crawl_that_reads_itself(
         ended = object()
         for ends in zip_longest(tale(site, real), tale(copy, lab), fillvalue=ended):
             assert ended not in ends
-            expected, found = real.facts("whale treasure"), lab.facts("whale treasure")
-            assert not list(row_differences(expected, found))
             assert FELL_BACK not in real.said
+            if processes == 1:
+                expected, found = lab.facts("whale treasure"), real.facts("whale treasure")
+                assert not list(row_differences(expected, found))
+            else:
+                read = LabCrawl(real.crawl.folder, Web())
+                assert not list(differences(shape(read), shape(lab.crawl)))
+                assert real.asked == lab.asked
 
 
 def asked(site: Site) -> Counter[tuple[str, str, bool]]:
@@ -139,7 +145,6 @@ def test_readers_that_are_killed_at_any_time_cost_no_page(crawl: Crawl, site: Si
     assert crawl.rows(f"SELECT count(*) FROM state WHERE http_status = {Fault.CRASHED}") == [(0,)]
     assert Counter(crawl.outcomes().values())["new"] > 100
     assert crawl.counts_add_up()
-    assert FELL_BACK not in result.err
 
 
 @pytest.mark.long
