@@ -16,9 +16,10 @@ from encodings.aliases import aliases
 from io import RawIOBase
 from typing import Final, cast
 
-from smartcrawl.extract import formats, html, sniff
+from smartcrawl.extract import formats, sniff
 from smartcrawl.extract.confine import confine_extraction, confine_extraction_time
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
+from smartcrawl.extract.page_tasks import read_page_task
 from smartcrawl.extract.sniff import CHARSETS, decode_charset
 from smartcrawl.extract.wire import (
     MAX_BODY,
@@ -117,7 +118,7 @@ def _answer(source: RawIOBase, sink: RawIOBase, seconds: int) -> bool:
 def _read_page(task: PageTask, selected: Selected) -> bytes:
     """Return the answer to one page; it fails where ``html.parse_html`` in the crawler would."""
     try:
-        return wire_document(html.parse_page(task, selected))
+        return wire_document(read_page_task(task, selected))
     except MemoryError:
         return wire_extraction_error(_MEMORY)
     except Exception as error:  # noqa: BLE001  # of any library, over foreign bytes

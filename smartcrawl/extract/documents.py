@@ -12,6 +12,7 @@ from typing import Final
 from smartcrawl.extract import html
 from smartcrawl.extract.formats import FORMATS, MAX_TEXT, FormatError, FormatFault
 from smartcrawl.extract.page_readers import PageReaders
+from smartcrawl.extract.page_tasks import read_page_task
 from smartcrawl.extract.pool import (
     MAX_PAGE,
     MIB,
@@ -137,7 +138,7 @@ class DocumentReader:
         """Return the document of an HTML page; ``detect``: whether to detect its language."""
         task = PageTask(body, visit.answer.content_type, visit.url, links, detect=detect)
         if len(body) > MAX_PAGE:
-            return html.parse_page(task, self._selected)
+            return read_page_task(task, self._selected)
         read = self._pages.read if visit.extracted_again else self._pages.read_downloaded
         return await read(task)
 

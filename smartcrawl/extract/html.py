@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import can_ada
 
@@ -43,15 +43,11 @@ from smartcrawl.extract.spans import TokenSpan, counted_spans
 from smartcrawl.model.documents import LINK, PICTURE, CountedSpans, Document, Image, Section
 from smartcrawl.model.urls import join_url
 
-if TYPE_CHECKING:
-    from smartcrawl.extract.wire import PageTask, Selected
-
 __all__ = [
     "HTML_TYPES",
     "MAX_LINKS",
     "TEXT_TYPES",
     "parse_html",
-    "parse_page",
     "parse_plain_text",
     "robots_meta_directives",
     "sniffed_media_type",
@@ -128,20 +124,6 @@ def parse_html(
         declared=declared,
         keywords=seen.keywords,
         **page_publication(seen)._asdict(),
-    )
-
-
-def parse_page(task: PageTask, selected: Selected) -> Document:
-    """Return the document of a page, as ``parse_html`` with the arguments of a task."""
-    return parse_html(
-        task.body,
-        content_type=task.content_type,
-        url=task.url,
-        keep=selected.keep,
-        drop=selected.drop,
-        links=task.links,
-        detect=task.detect,
-        routes=selected.routes,
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Final
 
-from smartcrawl.extract import html
 from smartcrawl.extract.formats import FormatError, FormatFault
+from smartcrawl.extract.page_tasks import read_page_task
 from smartcrawl.extract.pool import FormatPool, ParsingPortions, ProcessStartError
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.model.documents import Document
@@ -78,7 +78,7 @@ class PageReaders:
             self._fall_back(error)
         elif error is not None:
             raise error
-        return html.parse_page(task, self._selected)
+        return read_page_task(task, self._selected)
 
     async def read_downloaded(self, task: PageTask) -> Document:
         """Return the document of a page that was downloaded, like ``read``.
@@ -94,7 +94,7 @@ class PageReaders:
                 self._is_starting = True
                 self._begun()
                 self._keep(self._start())
-        return html.parse_page(task, self._selected)
+        return read_page_task(task, self._selected)
 
     def give_up(self) -> None:
         """Give up the pages that are being read: each raises GivenUpError."""
