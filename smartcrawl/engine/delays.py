@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
@@ -19,8 +20,14 @@ from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.model.batches import HostNow
 from smartcrawl.model.options import host_delays_option
 from smartcrawl.rules.http import retry_after
+from smartcrawl.rules.pace import Pace
 from smartcrawl.run.hosts import HostGate, host_gate_slot
 from smartcrawl.run.visits import note_host_failure
+
+logger = logging.getLogger(__name__)
+
+_HEALTHY: Final = frozenset({200, 304})  #: others may come fast, because the server did no work
+_MOST_RESTING: Final = 1_000  #: hosts whose pace is remembered while they get no requests
 
 
 def gate_of_crawler(crawler: Any) -> HostGate | None:
@@ -81,37 +88,90 @@ def download_slot_now(crawler: Crawler, host: str) -> HostNow:
 
 
 class DelayControl(AutoThrottle):
-    """Scrapy's AutoThrottle, except that a 304 may lower the delay.
+    """The pace of each host, in place of Scrapy's AutoThrottle.
 
-    AutoThrottle lowers it on a 200 only, because error pages come fast; a 304 is a healthy
-    answer, and a refresh of unchanged pages would otherwise keep its first delay for ever. A host
-    keeps the delay that DOWNLOAD_SLOTS has for it, or a longer one.
+    A host gets as many requests at a time as are permitted, and one where it slows down
+    (``rules/pace.py``); only then is there a delay, which follows its latency as in AutoThrottle.
+    With AUTOTHROTTLE_TARGET_CONCURRENCY there is always one, and that many requests on average.
+    AutoThrottle lowers the delay on a 200 only, because error pages come fast. Here a 304 may lower
+    it, too, for it is a healthy answer. A host keeps the delay that DOWNLOAD_SLOTS has for it, or a
+    longer one.
+
+    Source: ADR 10, 179.
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
-        self._least = host_delays_option(crawler.settings)
+        settings = crawler.settings
+        if not settings.getbool("AUTOTHROTTLE_ENABLED"):
+            raise NotConfigured
+        self.crawler = crawler
+        self.target_concurrency = settings.getfloat("AUTOTHROTTLE_TARGET_CONCURRENCY")
+        self._least = host_delays_option(settings)
+        self._paces: dict[str, Pace] = {}  #: by slot
+        crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(self._response_downloaded, signal=signals.response_downloaded)
 
     def answered(self, request: Any, response: Any) -> None:
-        """Adjust the delay to an answer that did not pass the downloader."""
+        """Adjust the pace to an answer that did not pass the downloader."""
         self._response_downloaded(response, request, self.crawler.spider)
 
     def _response_downloaded(self, response: Response, request: Request, spider: Any) -> None:
-        """Adjust the delay of a host; the gate stores it, for all workers of a shared run."""
-        super()._response_downloaded(response, request, spider)
+        """Adjust the pace of a host; the gate stores it, for all workers of a shared run."""
         name, slot = self._get_slot(request, spider)
         if name is None or slot is None:
             return
+        latency = request.meta.get("download_latency")
+        gate = gate_of_crawler(self.crawler)
+        if latency is not None and not request.meta.get("autothrottle_dont_adjust_delay"):
+            if self.target_concurrency:
+                self._adjust_delay(slot, latency, response)
+            else:
+                self._set_pace(name, slot, latency, request, response)
         if self._least:
             slot.delay = max(slot.delay, self._least.get(name, 0))
-        gate = gate_of_crawler(self.crawler)
         if gate is not None:
             gate.paced(name, slot.delay)
 
+    def _set_pace(
+        self, name: str, slot: Any, latency: float, request: Any, response: Response
+    ) -> None:
+        """Give a host its requests at a time, and its delay.
+
+        Requests of no page (robots.txt, an API), and answers that no server gave, show nothing.
+        """
+        pace, now = self._paces.get(name), time.monotonic()
+        if getattr(request, "callback", None) is not NO_CALLBACK and latency > 0:
+            holds = 0 if pace is None else pace.holds
+            pace = (pace or self._first_pace()).after(response.status, latency, now)
+            self._paces[name] = pace
+            if pace.holds > holds:
+                seconds = round(pace.since - now)
+                logger.info("%s slows down: one request at a time for %d seconds", name, seconds)
+        if pace is not None and not pace.is_single:
+            slot.concurrency, slot.delay = self._most(name), self.mindelay
+            return
+        self._adjust_delay(slot, latency, response)
+        if pace is not None:
+            slot.concurrency = 1
+            gate = gate_of_crawler(self.crawler)
+            if gate is not None:
+                gate.single(name, pace.single_until(latency, now), now)
+
+    def _first_pace(self) -> Pace:
+        """Return the pace of a host that was not asked before; forget those that rest."""
+        slots = self.crawler.engine.downloader.slots
+        if len(self._paces) > _MOST_RESTING + 2 * len(slots):
+            self._paces = {host: pace for host, pace in self._paces.items() if host in slots}
+        return Pace()
+
+    def _most(self, name: str) -> int:
+        """Return the requests that a slot may have in flight, as Scrapy makes it."""
+        downloader = self.crawler.engine.downloader
+        given = downloader.per_slot_settings.get(name, {})
+        return int(given.get("concurrency", downloader.domain_concurrency))
+
     def _adjust_delay(self, slot: Any, latency: float, response: Response) -> None:
-        if response.status != 304:
-            super()._adjust_delay(slot, latency, response)
-        else:
-            target = latency / self.target_concurrency
-            delay = max(target, (slot.delay + target) / 2)
-            slot.delay = min(max(self.mindelay, delay), self.maxdelay)
+        target = latency / (self.target_concurrency or 1)
+        delay = min(max(self.mindelay, target, (slot.delay + target) / 2), self.maxdelay)
+        if response.status in _HEALTHY or delay > slot.delay:
+            slot.delay = delay

@@ -244,9 +244,10 @@ class NumberScheduler(BaseScheduler):
         gate = self._gate
         if gate is not None and gate.throttled and not self._let(gate, host_gate_slot(host)):
             return False
-        active = self._crawler.engine.downloader.active
-        if len(active) < self._per_host:
+        downloader, name = self._crawler.engine.downloader, host_gate_slot(host)
+        active, slot = downloader.active, downloader.slots.get(name)
+        most = self._per_host if slot is None else min(slot.concurrency, self._per_host)
+        if len(active) < most:
             return True
-        slot = host_gate_slot(host)
-        flying = [r for r in active if r.meta.get(Downloader.DOWNLOAD_SLOT) == slot]
-        return len(flying) < self._per_host
+        flying = [r for r in active if r.meta.get(Downloader.DOWNLOAD_SLOT) == name]
+        return len(flying) < most

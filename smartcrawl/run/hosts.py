@@ -150,6 +150,9 @@ class HostGate:
     def paced(self, host: str, seconds: float) -> None:
         """Take the seconds between two requests that follow from a host's latency."""
 
+    def single(self, host: str, until: float, now: float) -> None:
+        """Take the time until which a host gets one request at a time; both are monotonic."""
+
     def is_down(self, host: str) -> bool:
         """Whether a host gets no more requests."""
         return host in self.down

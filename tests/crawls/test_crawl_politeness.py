@@ -109,6 +109,42 @@ def test_a_refresh_of_304s_under_the_default_delay_is_as_quick_as_the_first_craw
     assert site.most <= 3
 
 
+class OneAtATime(Counting):
+    """Answers one request after another, however many it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turn = threading.Lock()
+        self.waited: list[bool] = []  #: of each page, whether another request was before it
+
+    def answer(self, method: str, path: str, headers: dict[str, str]):
+        self.waited.append(self._turn.locked())
+        with self._turn:
+            return super().answer(method, path, headers)
+
+
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_a_quick_host_gets_three_requests_at_a_time_and_one_that_slows_down_one(
+    crawl: Crawl, lane: str
+):
+    """By the default settings, in a first crawl and in a refresh."""
+    crawl.environment.pop("AUTOTHROTTLE_ENABLED")
+    crawl.environment["REVALIDATION_LANE"] = lane
+    with Counting() as quick, OneAtATime() as slow:
+        for site in (quick, slow):
+            site.seconds = 0.2
+            fill(site, 30)
+            for _ in range(2):
+                crawl(site.url("/"))
+        ends = slow.waited[len(slow.waited) // 2 - 6 : len(slow.waited) // 2], slow.waited[-6:]
+
+    assert {page["lastOutcome"] for page in crawl.records()} == {"unchanged"}
+    assert quick.most == 3
+    assert quick.began[-1] - quick.began[-20] < 0.75 * 19 * quick.seconds, "three at a time"
+    assert slow.waited.count(True) > 0, "it was tried"
+    assert [any(end) for end in ends] == [False, False], "one after another"
+
+
 def test_a_delay_is_kept_between_requests(crawl: Crawl):
     with Counting() as site:
         site.seconds = 0

@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
@@ -22,6 +23,7 @@ from smartcrawl.model.documents import Document, Link, Section
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.rules.pace import Pace
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run.hosts import HostGate, host_gate_slot
 from smartcrawl.run.orders import Orders
@@ -40,7 +42,7 @@ class Engine:
     """Scrapy's engine for the scheduler: the requests in flight."""
 
     def __init__(self) -> None:
-        self.downloader = SimpleNamespace(active=set())
+        self.downloader = SimpleNamespace(active=set(), slots={})
 
 
 class Reader(Spider):
@@ -473,6 +475,100 @@ def document(visit: Visit) -> None:
     visit.parsed.body_hash = body_hash(b"words")
     visit.parsed.text_hash = text_hash(visit.parsed.document)
     visit.parsed.content_hash = document_content_hash(visit.parsed.document)
+
+
+# Pace
+
+
+def paced(
+    *answers: tuple[int, float],
+    callback: object = None,
+    gate: object = None,
+    **settings: object,
+) -> list[tuple[int, float]]:
+    """The requests at a time and the delay of a host after each answer: status and latency."""
+    values = {"AUTOTHROTTLE_START_DELAY": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 5, **settings}
+    crawler = get_crawler(Reader, SETTINGS | values)
+    crawler.spider = Reader()
+    downloader = Downloader(crawler)
+    crawler.spider.run = None if gate is None else SimpleNamespace(gate=gate)
+    slot = downloader.slots["a.example"] = Slot(concurrency=5, delay=1, jitter=0)
+    crawler.engine = SimpleNamespace(downloader=downloader)
+    control, found = DelayControl(crawler), list[tuple[int, float]]()
+    control._spider_opened(crawler.spider)
+    for status, latency in answers:
+        meta = {"download_slot": "a.example", "download_latency": latency}
+        request = Request("http://a.example/", callback=callback, meta=meta)  # type: ignore[arg-type]
+        control.answered(request, Response(request.url, status=status))
+        found.append((slot.concurrency, slot.delay))
+    return found
+
+
+QUICK = (200, 1e-6)  #: so that the next answer is to a later request
+
+
+def test_a_host_gets_its_requests_at_a_time_once_its_latency_is_known():
+    found = paced(*[QUICK] * 5)
+
+    assert [at_once for at_once, _ in found] == [1, 1, 1, 5, 5]
+    assert found[0][1] == pytest.approx(0.5)
+    assert found[4][1] == 0
+
+
+def test_a_single_host_may_have_a_number_and_a_delay_of_its_own():
+    slots = {"a.example": {"concurrency": 2, "delay": 0.7}}
+
+    assert paced(*[QUICK] * 5, DOWNLOAD_SLOTS=slots)[-1] == (2, 0.7)
+    assert paced(*[QUICK] * 5, DOWNLOAD_DELAY=0.3)[-1] == (5, 0.3)
+
+
+def test_a_host_that_is_overloaded_gets_one_request_and_a_delay_as_long_as_its_latency(
+    caplog: pytest.LogCaptureFixture,
+):
+    singles: list[float] = []
+    gate = SimpleNamespace(
+        paced=lambda host, seconds: None,
+        single=lambda host, until, now: singles.append(until - now),
+    )
+    with caplog.at_level("INFO"):
+        found = paced(*[QUICK] * 5, (503, 0.4), (200, 0.2), gate=gate)
+
+    assert found[4:] == [(5, 0), (1, 0.4), (1, pytest.approx(0.3))]
+    told = [each for each in caplog.records if each.name == "smartcrawl.engine.delays"]
+    assert [record.getMessage() for record in told] == [
+        "a.example slows down: one request at a time for 60 seconds"
+    ]
+    assert singles[-1] == pytest.approx(61.6, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("callback", "latency"), [(NO_CALLBACK, 0.2), (None, 0.0)], ids=["no page", "no server"]
+)
+def test_requests_that_show_no_latency_of_pages_leave_a_host_its_requests(
+    callback: object, latency: float
+):
+    found = paced(*[(200, latency)] * 5, (503, latency), callback=callback)
+
+    assert {at_once for at_once, _ in found} == {5}
+    assert found[0][1] == pytest.approx((1 + latency) / 2)
+
+
+def test_a_target_keeps_the_delay_and_all_requests():
+    found = paced((200, 4.0), (503, 8.0), AUTOTHROTTLE_TARGET_CONCURRENCY=2)
+
+    assert found == [(5, 2.0), (5, 4.0)]
+
+
+def test_the_pace_of_hosts_without_requests_is_forgotten():
+    crawler = get_crawler(Reader, SETTINGS)
+    slots = {"a": Slot(3, 0, 0)}
+    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots=slots))
+    control = DelayControl(crawler)
+    control._paces = {str(number): Pace() for number in range(1_002)} | {"a": Pace(holds=3)}
+
+    control._first_pace()
+
+    assert control._paces == {"a": Pace(holds=3)}
 
 
 # Delay

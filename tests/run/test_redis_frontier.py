@@ -218,6 +218,27 @@ def test_redis_uses_the_longest_of_all_delays(worker, pace, crawl_delay):
     assert 2 < frontier.exchange(1).wait <= 2.5
 
 
+def test_redis_gives_a_host_that_slows_down_one_request_over_all_workers_and_sources(worker):
+    one, other = worker(per_host=3), worker("blog", per_host=3)
+    one.offer([*some(range(1, 9)), *some([11], B)])
+    other.offer(some(range(1, 9)))
+    one.hosts.set_single(A, 60)
+    one.hosts.set_single(A, 0.01)  # a longer time in force stays
+
+    claims = one.exchange(9).claims
+    assert [claim.host for claim in claims].count(A) == 1
+    assert not other.exchange(9).claims
+    assert len(one.exchange(9, landed=claims).claims) == 1, "one after another"
+
+
+def test_redis_gives_a_host_all_requests_when_its_time_with_one_is_over(worker):
+    frontier = worker(per_host=3)
+    frontier.offer(some(range(1, 9)))
+    frontier.hosts.set_single(A, 0)
+
+    assert len(frontier.exchange(9).claims) == 3
+
+
 @pytest.mark.covers("R2-45")
 def test_redis_keeps_what_robots_txt_wants_of_a_host(client, worker):
     worker().hosts.robots_read(A, 1)

@@ -44,6 +44,9 @@ class Hosts:
     def set_delay(self, host: str, seconds: float) -> None:
         self.calls.append(("delay", host, seconds))
 
+    def set_single(self, host: str, seconds: float) -> None:
+        self.calls.append(("single", host, seconds))
+
 
 @pytest.fixture
 def hosts() -> Hosts:
@@ -124,3 +127,10 @@ def test_a_delay_is_told_where_it_differs(gate: SharedGate, hosts: Hosts):
         gate.paced(HOST, seconds)
 
     assert hosts.calls == [("delay", HOST, 1.0), ("delay", HOST, 1.2)]
+
+
+def test_the_time_with_one_request_is_told_where_it_is_later(gate: SharedGate, hosts: Hosts):
+    for now, until in ((10.0, 10.1), (10.0, 12.0), (11.0, 12.1), (11.0, 13.0), (14.0, 14.1)):
+        gate.single(HOST, until, now)
+
+    assert hosts.calls == [("single", HOST, 2.0), ("single", HOST, 2.0)]

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class SharedHosts:
-    """Pauses, parks and delays hosts for every worker; hosts are names without port.
+    """Pauses, parks and paces hosts for every worker; hosts are names without port.
 
     The longest of all delays of a host counts. A worker that claims a number of a parked host
     calls ``unpark`` when the host answers, and ``park`` when it does not.
@@ -79,6 +79,10 @@ class SharedHosts:
     def set_delay(self, host: str, seconds: float) -> None:
         """Set the seconds between two requests to a host, which follow from its latency."""
         self._call(host, "pace", milliseconds=round(1000 * seconds))
+
+    def set_single(self, host: str, seconds: float) -> None:
+        """Give a host one request at a time for some seconds; a longer time in force stays."""
+        self._call(host, "single", seconds=seconds)
 
     def robots_read(self, host: str, crawl_delay: float, *, asked: bool = True) -> None:
         """Record that the robots.txt of a host was read, and its Crawl-delay in seconds.

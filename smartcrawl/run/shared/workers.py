@@ -56,6 +56,7 @@ logger = logging.getLogger(__name__)
 
 
 _NEWS: Final = 0.1  #: share by which a delay must differ from the last one that was sent
+_LATER: Final = 0.1  #: seconds by which a time must be later than the last one that was sent
 
 
 class SharedGate(HostGate):
@@ -71,6 +72,7 @@ class SharedGate(HostGate):
         self._update = update
         self._probed: set[str] = set()  #: parked hosts that this worker probes for all
         self._paces: dict[str, float] = {}  #: seconds by host, as sent last
+        self._singles: dict[str, float] = {}  #: monotonic seconds by host, as sent last
 
     def claimed(self, claim: FrontierClaim) -> bool:
         """Copy the state of a claim's host; return whether another worker gave it up just now."""
@@ -122,6 +124,12 @@ class SharedGate(HostGate):
         if before is None or abs(seconds - before) > _NEWS * before:
             self._paces[host] = seconds
             self._update(lambda hosts: hosts.set_delay(host, seconds))
+
+    def single(self, host: str, until: float, now: float) -> None:
+        """Give a host one request at a time, from all workers."""
+        if until > max(now, self._singles.get(host, now)) + _LATER:
+            self._singles[host] = until
+            self._update(lambda hosts: hosts.set_single(host, until - now))
 
 
 class SharedNotes(HostNotes):

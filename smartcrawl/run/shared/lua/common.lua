@@ -110,7 +110,7 @@ local function turn_of(host)
     return now + RECHECK -- its robots.txt is not read yet
   end
   local meta = redis.call('HMGET', meta_of(host), 'crawl_delay', 'pace', 'paused_until',
-    'parked_until')
+    'parked_until', 'single_until')
   local last = amount(redis.call('HGET', LAST_CRAWL, host))
   if last > now then -- Redis's clock was set back
     last = now
@@ -123,7 +123,8 @@ local function turn_of(host)
     return math.min(at, now + LONGEST)
   end
   redis.call('ZREMRANGEBYSCORE', flying_of(host), '-inf', text(now))
-  local most = meta[4] and 1 or call.per_host -- a parked host gets one probe at a time
+  local is_single = meta[4] or amount(meta[5]) > now -- parked: it gets one probe at a time
+  local most = is_single and 1 or call.per_host
   if redis.call('ZCARD', flying_of(host)) >= most then
     return now + RECHECK
   end

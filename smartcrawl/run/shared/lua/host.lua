@@ -21,6 +21,9 @@ elseif call.act == 'down' then
   redis.call('SADD', DOWN, host)
 elseif call.act == 'pace' then
   redis.call('HSET', meta, 'pace', call.milliseconds)
+elseif call.act == 'single' then
+  local until_now = amount(redis.call('HGET', meta, 'single_until'))
+  redis.call('HSET', meta, 'single_until', text(math.max(now + call.seconds, until_now)))
 elseif call.act == 'robots' then
   local delay = call.milliseconds
   if redis.call('HGET', READERS, host) == '' then -- another port may have a longer one
