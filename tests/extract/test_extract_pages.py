@@ -130,14 +130,14 @@ def test_process_is_replaced_after_many_pages(pool, monkeypatch):
 READER = """
 import ctypes, os, sys, time
 sys.argv = ['-', *sys.argv[1:]]
-from smartcrawl.extract import child
-parse = child.html.parse_html
+from smartcrawl.extract import child, html
+parse = html.parse_html
 def reading(body, **told):
     {}
     return parse(body, **told)
 child._load_pages()
 child._load_pages = lambda: None
-child.html.parse_html = reading
+html.parse_html = reading
 child.extraction_child_main()
 """
 
