@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import queue
 import signal
 import sys
@@ -29,6 +30,7 @@ from smartcrawl.commands.side_by_side import (
     Report,
     SideBySide,
     _Worker,
+    worker_side,
 )
 from smartcrawl.commands.spider_runs import DONE, FAILED, HELD, INCOMPLETE, SpiderRun
 from smartcrawl.registry.runs.run_hosts import CrawledHosts
@@ -212,6 +214,20 @@ def test_a_worker_that_has_a_successor_only_prints():
     crawls._workers[0] = former
     crawls._reports.put((former, Report(0, died="died of signal 9")))
     assert crawls.next_report(0) == Report(0, died="died of signal 9")
+
+
+def test_a_worker_knows_how_many_crawl_beside_it(monkeypatch: pytest.MonkeyPatch):
+    """Its share of the processes that read pages depends on it."""
+    reads, writes = os.pipe()
+    monkeypatch.setenv(CHANNEL, f"{writes},3")
+    side = worker_side()
+    assert side is not None
+    assert side.jobs == 3
+    assert CHANNEL not in os.environ
+    side.report("end", 1)
+    assert os.read(reads, 100) == b'{"end": 1}\n'
+    os.close(reads)
+    side._channel.close()
 
 
 def test_a_worker_that_dies_within_a_line_is_dead():
