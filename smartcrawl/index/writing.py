@@ -37,7 +37,7 @@ from smartcrawl.registry.connection import (
     last_sequence_number,
     transaction,
 )
-from smartcrawl.registry.index_protocols import IndexedText, PageIndex, Sink
+from smartcrawl.registry.index_protocols import AnalyzingSink, IndexedText, PageIndex, Sink
 from smartcrawl.registry.pack import numbers_for_sql
 
 logger = logging.getLogger(__name__)
@@ -361,8 +361,12 @@ Refused = Callable[[int, str | None], bool]
 class EmbeddedIndexing:
     """Writes registry and index in one transaction."""
 
-    def __init__(self, sink: Callable[[Connection], Sink]) -> None:
+    def __init__(self, sink: Callable[[Connection], AnalyzingSink]) -> None:
         self._sink = sink
+
+    def analyzed(self, connection: Connection, text: IndexedText) -> list[Chunk]:
+        """Return the chunks of a text with their words; see ``ports.Indexing``."""
+        return self._sink(connection).analyzed(text)
 
     def perform(
         self,
@@ -461,6 +465,10 @@ class RemoteIndexing:
         self._patience = patience
         self.vectors = vectors
         self._at_once = _BATCH if vectors is None else _BATCH_WITH_VECTORS
+
+    def analyzed(self, connection: Connection, text: IndexedText) -> list[Chunk]:
+        """Return the chunks of a text: the index makes their words itself."""
+        return list(text.chunks)
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
         """Wait for the index only until ``stopping`` returns True."""

@@ -217,12 +217,14 @@ class ParsedBody:
     content_hash: bytes | None = None
     sample: bytes | None = None  #: digest of the text that the language was detected from
     chunks: list[Chunk] = field(default_factory=list)
+    packed: bytes | None = None  #: the document as it is stored; None: it is not packed yet
     marked: str = ""  #: parts that the chunks lack (extract.repeated.marks_as_text)
     canonical_no: int | None = None  #: number of its canonical page, if that is another one
     #: Whether a browser read it for the first time, or no more: its text is no news.
     reread: bool = False
     recanonical: bool = False  #: whether a new canonical link forces an update (R0-86)
     links: bytes | None = None  #: packed raw links to store; None: keep the stored ones
+    packed_links: bool = False  #: whether ``links`` are as the database stores them
     links_count: int = 0
     names_signed: bool = False  #: whether signatures were removed from ``links``
     brought: bool = False  #: whether it is a sitemap that names addresses, or named some before

@@ -53,6 +53,13 @@ class Sink(Protocol):
         """
 
 
+class AnalyzingSink(Sink, Protocol):
+    """An index beside the registry, which makes the words of its chunks itself."""
+
+    def analyzed(self, text: IndexedText) -> list[Chunk]:
+        """Return the chunks of a text with their words, by ``Indexing.analyzed``."""
+
+
 class BatchEmbedding(Protocol):
     """Maker of the vectors of a batch's chunks."""
 
@@ -122,6 +129,13 @@ class Indexing(Protocol):
 
         Raises:
             SinkError: the index accepts nothing any more; nothing was done.
+        """
+
+    def analyzed(self, connection: Connection, text: IndexedText) -> list[Chunk]:
+        """Return the chunks of a text with what the index will store of them.
+
+        ``Sink.put`` and ``Sink.prepare`` take them in place of the chunks, so that a transaction,
+        for which other processes wait, has less to do. No transaction is open.
         """
 
     def rehearse(

@@ -22,6 +22,7 @@ from smartcrawl.registry.commit.batch import (
     store_refused_visit_row,
     store_unwritable_visit_row,
 )
+from smartcrawl.registry.commit.record import prepare_visits
 from smartcrawl.registry.commit.run_counts import VisitedHosts, store_embedded_chunk_counts
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.index_protocols import BatchEmbedding, Sink
@@ -80,6 +81,7 @@ class RegistryWriter:
         )
         self._indexing = registry.indexing
         self._run = run.no
+        self._source, self._trackers = run.source, judgement.trackers
         self._number = run.number
         self._hosts = VisitedHosts()
         self._fresh_hosts = VisitedHosts()  #: those of the batch that is being written
@@ -141,6 +143,7 @@ class RegistryWriter:
                 self._embedding.embed(self._connection, batch)
             if self._shelf is not None:
                 self._shelf.prepare(self._connection, batch)
+            self._prepare(batch)
             failed: list[Failed] = []
             stale = self._committed(batch, new, now, failed)
             if self._shelf is not None:
@@ -152,6 +155,18 @@ class RegistryWriter:
         if self._sharing is not None:
             renamed, self._sharing.news = self._sharing.news, {}
         return Written(batch, stale, renamed, reached, failed)
+
+    def _prepare(self, batch: Batch) -> None:
+        """Make what the transaction will store, so that it holds its lock for a shorter time."""
+        prepare = partial(
+            prepare_visits,
+            self._connection,
+            self._source,
+            batch.visits,
+            trackers=self._trackers,
+            analyzed=self._indexing.analyzed,
+        )
+        self._database.retried(prepare)
 
     def _reached(self, batch: Batch) -> list[Reached]:
         """Return the registry's rows for the addresses that a batch reached."""

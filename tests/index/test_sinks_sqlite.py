@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.index.search import search_hit_as_data
 from smartcrawl.index.writing import OutgoingIndexWrites
+from smartcrawl.registry.index_protocols import IndexedText
 from smartcrawl.rules.model import Outcome
 from tests.index.asking import search
 from tests.registry.build import LATER, LONG, NOW, Desk, chunk, closing, index_is_sound
@@ -63,6 +64,27 @@ def test_a_document_without_text_is_found_by_its_title(desk: Desk):
 
     assert rows(desk.connection) == [(1, 0, "Title", "", "")]
     assert words(desk.connection, "titl") == [1]
+
+
+@pytest.mark.parametrize("texts", [["first", "second", "first"], []], ids=["chunks", "none"])
+def test_chunks_that_are_analyzed_before_are_written_like_others(desk: Desk, texts: list[str]):
+    sink = EmbeddedIndex(desk.connection)
+    chunks = [chunk(text, "Walking") for text in texts]
+    sink.put(1, "Names", chunks, "en")
+    sink.put(2, "Names", sink.analyzed(IndexedText("Names", chunks, "en")), "en")
+    sink.flush()
+
+    columns = "position, title, headings, text, pictures, language, level, types, repeated, hash"
+    (plain, analyzed) = (
+        desk.connection.execute(
+            f"SELECT {columns}, places FROM chunk WHERE content = ? ORDER BY position", (content,)
+        ).fetchall()
+        for content in (1, 2)
+    )
+    assert plain == analyzed
+    assert len(words(desk.connection, "name")) == 2 * max(len(texts), 1)
+    assert len(words(desk.connection, "second")) == 2 * texts.count("second")
+    assert index_is_sound(desk.connection)
 
 
 def test_what_is_removed_leaves_no_words(desk: Desk):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from unittest.mock import Mock
 
 import apsw
@@ -9,9 +10,11 @@ import psycopg
 import pytest
 
 from smartcrawl.index.choice import EMBEDDED
+from smartcrawl.index.embedded import sqlite
 from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryFullError
 from smartcrawl.model.pages import Visit
+from smartcrawl.registry.commit import record
 from smartcrawl.registry.commit.batch import RegistryCommit, first_refused_visit_row
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database.postgres import PostgresDatabase
@@ -73,6 +76,35 @@ def batch_of(desk: Desk, **fields: object) -> Batch:
         batch.visits.append(desk.visit(url, f"words{place}", **extra))
         batch.tally("docs.example")
     return batch
+
+
+def test_words_and_documents_are_made_while_no_transaction_is_open(
+    registry: Registry, file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    desk = Desk(file)
+    writer = RegistryWriter(registry, desk.open(), judgement=Judgement())
+    desk.add(*PATHS)
+    batch = batch_of(desk)
+    made: list[tuple[str, bool]] = []
+
+    def note(place: ModuleType, name: str) -> None:
+        make = getattr(place, name)
+
+        def noted(*args: object, **names: object) -> object:
+            made.append((name, writer._connection.in_transaction))
+            return make(*args, **names)
+
+        monkeypatch.setattr(place, name, noted)
+
+    note(sqlite, "chunk_words")
+    note(record, "pack_stored_document")
+    writer.submit(batch, NOW).result()
+    writer.close()
+
+    assert sorted(made) == sorted(
+        (name, False) for name in ("chunk_words", "pack_stored_document") for _ in PATHS
+    )
+    assert desk.rows("SELECT count(*) FROM chunk_words WHERE chunk_words MATCH 'words3'") == [(1,)]
 
 
 @pytest.mark.covers("R1-36")

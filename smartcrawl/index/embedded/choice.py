@@ -11,11 +11,11 @@ from smartcrawl.index.embedded.state import index_state
 from smartcrawl.index.ranking import QueryMeaning
 from smartcrawl.index.searching import PLAIN, Answer, AnswerForm, find_index_hits
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.index_protocols import Sink
+from smartcrawl.registry.index_protocols import AnalyzingSink
 from smartcrawl.registry.visibility import Readable
 
 
-def embedded_index(connection: Connection) -> Sink:
+def embedded_index(connection: Connection) -> AnalyzingSink:
     """Return the index that writes over a connection of the registry, in its transaction."""
     if connection.dialect == "postgres":
         return postgres.PostgresIndex(connection)

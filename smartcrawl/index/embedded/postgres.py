@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -13,11 +13,13 @@ from smartcrawl.index.analysis.stems import ANY_END, Keys, index_keys
 from smartcrawl.index.embedded.counting import ChunkFacts, ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, fts5_value_letters, read_text_rows
 from smartcrawl.index.embedded.sqlite import (
+    AnalyzedChunks,
     IndexBuffer,
     embedded_index_chunk_columns,
     searchable_chunks,
 )
 from smartcrawl.index.ranking import LETTERS
+from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import IndexedText
 
@@ -44,6 +46,13 @@ _LAST: Final = 16_383  #: the highest place of a word that PostgreSQL knows
 class PostgresIndex(IndexBuffer):
     """Writes chunks and their words over the registry's connection, in its transaction."""
 
+    def analyzed(self, text: IndexedText) -> list[Chunk]:
+        """Return the chunks of a text with their columns and words."""
+        title, chunks, language = text
+        if not chunks:
+            return []
+        return AnalyzedChunks(chunks, list(_rows(title, chunks, language)))
+
     def prepare(self, texts: Sequence[IndexedText]) -> Sequence[int]:
         """Write chunks under unused content numbers (``ports.Sink``).
 
@@ -68,16 +77,22 @@ class PostgresIndex(IndexBuffer):
         rows: list[tuple[Any, ...]] = []
         self.note_languages(contents.values())
         for content, (title, chunks, language) in sorted(contents.items()):
-            for position, chunk in enumerate(chunks):
-                texts = (title, chunk.path, chunk.text, chunk.pictures, language)
-                columns = embedded_index_chunk_columns(title, chunk)
-                names = name_words(title, chunk.path, chunk.text, chunk.places, first=not position)
-                rows.append(
-                    (content, position, *texts, *columns, words_vector(*texts, names=names))
-                )
+            of_text: Iterable[tuple[Any, ...]] = _rows(title, chunks, language)
+            if isinstance(chunks, AnalyzedChunks):
+                of_text = chunks.rows
+            rows += [(content, position, *row) for position, row in enumerate(of_text)]
         for start in range(0, len(rows), _AT_ONCE):
             values = zip(*rows[start : start + _AT_ONCE], strict=True)
             self._connection.execute(_PUT, tuple(map(Many, values)))
+
+
+def _rows(title: str, chunks: Sequence[Chunk], language: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the columns of the chunks of a text, the last one is its words."""
+    for position, chunk in enumerate(chunks):
+        texts = (title, chunk.path, chunk.text, chunk.pictures, language)
+        columns = embedded_index_chunk_columns(title, chunk)
+        names = name_words(title, chunk.path, chunk.text, chunk.places, first=not position)
+        yield (*texts, *columns, words_vector(*texts, names=names))
 
 
 def words_vector(

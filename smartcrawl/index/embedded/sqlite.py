@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +33,8 @@ class ChunkColumns(NamedTuple):
 
 def searchable_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the chunks, or one empty chunk by which the title is found."""
+    if isinstance(chunks, AnalyzedChunks):
+        return chunks
     return list(chunks) or [Chunk((), "")]
 
 
@@ -49,6 +51,16 @@ def stored_name_words(
     """Return the names of a stored chunk; ``places`` None: they are not known yet."""
     known = chunk_places_of_text(places) if places else ()
     return name_words(title, headings, text, known, first=not position)
+
+
+class AnalyzedChunks(list[Chunk]):
+    """The chunks of a text with what is stored of each, made while no transaction is open."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, chunks: Iterable[Chunk], rows: Sequence[tuple[Any, ...]]) -> None:
+        super().__init__(chunks)
+        self.rows = rows
 
 
 class IndexBuffer:
@@ -129,6 +141,15 @@ class EmbeddedIndex(IndexBuffer):
     once a page halves the cost of indexing.
     """
 
+    def analyzed(self, text: IndexedText) -> list[Chunk]:
+        """Return the chunks of a text with their rows, columns and words."""
+        title, chunks, language = text
+        if not chunks:
+            return []
+        rows = list(_rows(title, chunks, language))
+        words = [chunk_words(*row[:5], names=row[5]) for row, _ in rows]
+        return AnalyzedChunks(chunks, [(*row, made) for row, made in zip(rows, words, strict=True)])
+
     def flush(self) -> None:
         """Write the additions and removals since the last call.
 
@@ -138,17 +159,23 @@ class EmbeddedIndex(IndexBuffer):
         removed, added = self.taken()
         wanted: defaultdict[_Row, _Places] = defaultdict(dict)
         self.note_languages(added.values())
+        known: dict[_Row, list[str]] = {}  # words that are made already
         for content, (title, chunks, language) in added.items():
-            for position, chunk in enumerate(chunks):
-                names = name_words(title, chunk.path, chunk.text, chunk.places, first=not position)
-                row = (title, chunk.path, chunk.text, chunk.pictures, language, names)
-                wanted[row][content, position] = embedded_index_chunk_columns(title, chunk)
+            if isinstance(chunks, AnalyzedChunks):
+                rows_of_text = [(row, columns) for row, columns, _ in chunks.rows]
+                known.update((row, words) for row, _, words in chunks.rows)
+            else:
+                rows_of_text = list(_rows(title, chunks, language))
+            for position, (row, columns) in enumerate(rows_of_text):
+                wanted[row][content, position] = columns
         dropped = self._keep(removed, wanted) if removed else array("q")
         rows = self._numbered(wanted)
         self._connection.executemany(_PUT, [(*row[:8], *row[9:]) for row in rows])
         if dropped:
             self._connection.execute(_REMOVE_WORDS, (Many(dropped),))
-        words = [(row[0], *chunk_words(*row[3:8], names=row[8])) for row in rows]
+        words = [
+            (row[0], *(known.get(row[3:9]) or chunk_words(*row[3:8], names=row[8]))) for row in rows
+        ]
         self._connection.executemany(_PUT_WORDS, words)
         if dropped:
             self._connection.execute(_REMOVE, (Many(dropped),))
@@ -187,6 +214,16 @@ class EmbeddedIndex(IndexBuffer):
             for place, columns in found.items()
         )
         return [(number + n, *place, *row, *more) for n, (place, row, more) in enumerate(rows)]
+
+
+def _rows(
+    title: str, chunks: Sequence[Chunk], language: str
+) -> Iterator[tuple[_Row, ChunkColumns]]:
+    """Yield what is searched of the chunks of a text, and their other columns."""
+    for position, chunk in enumerate(chunks):
+        names = name_words(title, chunk.path, chunk.text, chunk.places, first=not position)
+        row = (title, chunk.path, chunk.text, chunk.pictures, language, names)
+        yield row, embedded_index_chunk_columns(title, chunk)
 
 
 #: Weights of title, headings, text and pictures in a proposal.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from smartcrawl.model.documents import ID_KINDS, Document, Span
+from smartcrawl.model.documents import ID_KINDS, Chunk, Document, Span
 from smartcrawl.model.pages import (
     BROUGHT,
     EMPTIED_AT,
     NAMES_SIGNED,
     NEEDS_SIGNATURE,
+    ParsedBody,
     Unreadable,
     Visit,
 )
@@ -127,23 +129,60 @@ def prepare_content_rows(
 
     Return content numbers by record number; these contents are indexed and have no row yet.
     """
+    texts: dict[int, IndexedText] = {}
+    for visit in _with_new_contents(connection, source, visits):
+        texts.setdefault(visit.page.no, _indexed_text(visit))
+    return dict(zip(texts, sink.prepare(list(texts.values())), strict=False)) if texts else {}
+
+
+def _with_new_contents(
+    connection: Connection, source: int, visits: Iterable[Visit]
+) -> Iterable[Visit]:
+    """Return those visits that bring the first content of a page, each content once."""
     fresh: dict[bytes, Visit] = {}
     for visit in visits:
         new = visit.action is Action.INDEX and visit.page.record.content is None
         if new and visit.parsed.content_hash is not None:
             fresh.setdefault(visit.parsed.content_hash, visit)
     if not fresh:
-        return {}
+        return ()
     held: Any = connection.execute(_HASHES, (source, Many(list(fresh)))).fetchall()
     for (known,) in held:
         del fresh[bytes(known)]
-    texts: dict[int, IndexedText] = {}
-    for visit in fresh.values():
-        document = visit.parsed.document
-        assert document is not None, "INDEX needs a document"
-        text = IndexedText(document.title, visit.parsed.chunks, document.language)
-        texts.setdefault(visit.page.no, text)
-    return dict(zip(texts, sink.prepare(list(texts.values())), strict=False)) if texts else {}
+    return fresh.values()
+
+
+def _indexed_text(visit: Visit) -> IndexedText:
+    document = visit.parsed.document
+    assert document is not None, "INDEX needs a document"
+    return IndexedText(document.title, visit.parsed.chunks, document.language)
+
+
+def prepare_visits(
+    connection: Connection,
+    source: int,
+    visits: Sequence[Visit],
+    *,
+    trackers: Trackers,
+    analyzed: Callable[[Connection, IndexedText], list[Chunk]],
+) -> None:
+    """Make what the transaction will store of visits, while none is open and no process waits.
+
+    ``analyzed`` returns the chunks of a text with what the index makes of them. Data that cannot be
+    stored are left to the transaction, which says of which visit they are.
+    """
+    dialect = connection.dialect
+    for visit in visits:
+        parsed = visit.parsed
+        with suppress(ValueError, TypeError, OverflowError):
+            if parsed.document is not None and visit.action is Action.INDEX:
+                parsed.packed = pack_stored_document(parsed.document)
+            if parsed.links is not None:
+                parsed.links = _stored_links(parsed, parsed.links, dialect, trackers)
+                parsed.packed_links = True
+    for visit in _with_new_contents(connection, source, visits):
+        with suppress(ValueError, TypeError, OverflowError):
+            visit.parsed.chunks = analyzed(connection, _indexed_text(visit))
 
 
 def hold_content_row(
@@ -167,7 +206,7 @@ def hold_content_row(
         parsed.sample,
         document.charset,
         len(document.images),
-        pack_stored_document(document),
+        parsed.packed or pack_stored_document(document),
         document.keywords,
         document.published,
         document.author,
@@ -351,6 +390,10 @@ def _no_snapshot_message(visit: Visit) -> str | None:
     return None if visit.snapshot_error is None else f"no snapshot: {visit.snapshot_error}"[:1024]
 
 
+def _stored_links(parsed: ParsedBody, links: bytes, dialect: str, trackers: Trackers) -> bytes:
+    return links if parsed.packed_links else links_for_database(links, dialect, trackers)
+
+
 class RecordWriter:
     """Writes the records of one run's visits; the caller opens the transaction."""
 
@@ -406,7 +449,7 @@ class RecordWriter:
         if (signs := _signs(visit)) != record.signs:
             self._connection.execute(_SIGNS, (signs, page.no))
         if parsed.links is not None and action is not Action.HOLD:
-            raw = links_for_database(parsed.links, self._connection.dialect, self._trackers)
+            raw = _stored_links(parsed, parsed.links, self._connection.dialect, self._trackers)
             row = (page.no, parsed.scope, parsed.links_count, parsed.targets, raw)
             self._connection.execute(_LINKS, row)
 
