@@ -231,7 +231,8 @@ def reported_source_today(
     if root is not None:
         kind = connection.execute(_KIND, (name,)).get
         of_root = ad_hoc_repository_source if kind == GITHUB.name else ad_hoc_files_source
-        return source_with_keys(of_root(root), part.chosen)
+        named = of_root(root).model_copy(update={"name": name})
+        return source_with_keys(named, part.chosen)
     starts = last_start_rows(connection, name)
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from importlib import import_module
@@ -15,13 +16,14 @@ from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.model.choice_arguments import CHOICE_ARGUMENTS
 from smartcrawl.model.exceptions import SourceError, meant_word
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import program_argument, program_argument_label
+from smartcrawl.model.program import program_argument, program_argument_label, program_name
 from smartcrawl.model.setting_values import MOST_NUMBER, given_number, given_number_bounds
-from smartcrawl.model.urls import request_url, url_endpoint
+from smartcrawl.model.urls import display_url, request_url, url_endpoint
 from smartcrawl.registry.chunks import owe_refused_chunks
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.jobs import load_sources_with_stored_jobs
+from smartcrawl.registry.jobs import load_sources_with_stored_jobs, load_stored_jobs
+from smartcrawl.registry.naming import root_of_ad_hoc_source
 from smartcrawl.registry.runs.run_orders import PREFIX
 from smartcrawl.run.login import prepare_run_login, source_secrets
 from smartcrawl.run.orders import MOST_RETRY_BATCHES, RETRY_BATCHES, Orders
@@ -269,7 +271,8 @@ def _listed_source(
         except ValueError as error:
             raise SourceError(f"{program_argument_label(start)} {error}") from error
         wanted = wanted_part_of_run_arguments(arguments, kind.name)
-        return listed_source_of_start(options, source, wanted)
+        names = {*declared, *declared.wrong, *load_stored_jobs(options)}
+        return listed_source_of_start(options, source, wanted, names)
     _refuse_choices(options, arguments, kind)
     return _named(options, declared, name, kind) if name is not None else _only(declared, kind)
 
@@ -328,9 +331,30 @@ def run_source_named(options: Options, declared: DeclaredSources, name: str) -> 
     Raises:
         SourceError: there is none.
     """
-    return select_declared_source(
+    source = select_declared_source(
         name, declared if declared.declares(name) else load_sources_with_stored_jobs(options)
     )
+    _check_no_folder_has_name(options, source)
+    return source
+
+
+def _check_no_folder_has_name(options: Options, source: Source) -> None:
+    """Refuse to take over the files of another folder, which a command named by its root.
+
+    Raises:
+        SourceError: with the remedy.
+    """
+    database = registry_database(options.registry)
+    if not database.exists():
+        return
+    with database.translated("read"), closing(database.connect(readonly=True)) as connection:
+        root = root_of_ad_hoc_source(connection, source.name)
+    if root is not None and root not in source.starts:
+        raise SourceError(
+            f"{source.name} is the name of the folder {display_url(root)}, which was crawled"
+            " without a declaration: give the table another name, or remove the folder:"
+            f" {program_name()} forget --source {shlex.quote(source.name)}"
+        )
 
 
 def _only(declared: Mapping[str, Source], kind: Kind) -> Source | None:

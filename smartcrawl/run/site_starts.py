@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -21,6 +21,7 @@ from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.urls import unsigned_url, url_endpoint, url_host_key, url_path
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.naming import ad_hoc_name_of_root, is_source_name_stored
 from smartcrawl.registry.site_parts import (
     StoredPart,
     has_stored_pages,
@@ -33,7 +34,8 @@ from smartcrawl.rules.connections import bare_connection_host, literal_connectio
 from smartcrawl.rules.extent import EXTENTS, Extent, is_extent_open
 from smartcrawl.sources.base import Source, ad_hoc_source_name, belongs_to_source
 from smartcrawl.sources.chosen import chosen_keys, source_with_keys
-from smartcrawl.sources.kinds import SITE
+from smartcrawl.sources.files import FilesSource, folder_source_name
+from smartcrawl.sources.kinds import DOCUMENTS, SITE
 from smartcrawl.sources.scope import Scope, share_addresses
 from smartcrawl.sources.site import SiteSource
 
@@ -91,16 +93,41 @@ def site_of_address(options: Options, given: SiteSource, wanted: WantedPart) -> 
         return source_with_keys(_new(given, wanted), {**before, **wanted.keys})
 
 
-def listed_source_of_start(options: Options, given: _Listed, wanted: WantedPart) -> _Listed:
+def named_folder_source(
+    connection: Connection | None, given: FilesSource, declared: Collection[str]
+) -> FilesSource:
+    """Return the source of a folder under the name that it has, or gets.
+
+    That is the name of the folder, unless another source has it. One with a dot could be a host or
+    a library. ``declared``: names of files and jobs. ``connection``: None without a registry.
+    """
+    name = None if connection is None else ad_hoc_name_of_root(connection, given.root)
+    if name is None:
+        name = folder_source_name(given.root)
+        is_stored = connection is not None and is_source_name_stored(connection, name)
+        if is_stored or name in declared or name == DOCUMENTS.name or "." in name:
+            name = given.name
+    return given.model_copy(update={"name": name})
+
+
+def listed_source_of_start(
+    options: Options, given: _Listed, wanted: WantedPart, declared: Collection[str]
+) -> _Listed:
     """Return the source of a folder or a repository, with the keys that were chosen for it.
+
+    ``declared``: the names of sources.toml and of jobs.
 
     Raises:
         SourceError: stored files would get out of scope.
     """
     database = registry_database(options.registry)
     if not database.exists():
+        if isinstance(given, FilesSource):
+            given = named_folder_source(None, given, declared)
         return source_with_keys(given, wanted.keys)
     with database.translated("read"), closing(database.reports()) as connection:
+        if isinstance(given, FilesSource):
+            given = named_folder_source(connection, given, declared)
         part = stored_part_row(connection, given.name)
         before = given if part is None else source_with_keys(given, part.chosen)
         source = source_with_keys(before, wanted.keys)
@@ -140,7 +167,8 @@ def _known(connection: Connection, given: SiteSource, wanted: WantedPart) -> Sit
         return _changed(connection, stored, wanted)
     others = _settled(connection, parts)
     name = host
-    if any(part.name == host for part in others):
+    is_others = is_source_name_stored(connection, host, SITE.name)
+    if is_others or any(part.name == host for part in others):
         words = _WORDS.sub("-", url_path(url))[:_LONGEST].strip("-")
         name = ad_hoc_source_name(f"{host}-{words}" if words else host, url)
     stale = next((part.start for part in parts if part.name == name), None)

@@ -159,12 +159,22 @@ class FilesSource(Source):
         return listing_folder_path(self.root) or "/"
 
 
+def folder_source_name(url: str) -> str:
+    """Return the name of a folder (its URL) as a source has it while no other has that name.
+
+    >>> folder_source_name("file:///srv/my docs"), folder_source_name("file://")
+    ('my-docs', 'files')
+    """
+    return _NO_NAME.sub("-", url.rpartition("/")[2]).strip("-.") or "files"
+
+
 def ad_hoc_files_source(root: str) -> FilesSource:
     """Return the source of all files below ``root``, with a name that depends on the root alone.
+
+    The name of its folder may be enough (``run.site_starts``).
 
     Raises:
         ValueError: it is no folder's path.
     """
     url = declared_root(root)
-    slug = _NO_NAME.sub("-", url.rpartition("/")[2]).strip("-.") or "files"
-    return FilesSource(name=ad_hoc_source_name(slug, url), root=url, ad_hoc=True)
+    return FilesSource(name=ad_hoc_source_name(folder_source_name(url), url), root=url, ad_hoc=True)
