@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from smartcrawl.model.exceptions import SourceError, meant_word
 from smartcrawl.model.options import Options
@@ -123,11 +123,11 @@ def listed_source_of_start(
     database = registry_database(options.registry)
     if not database.exists():
         if isinstance(given, FilesSource):
-            given = named_folder_source(None, given, declared)
+            given = cast("_Listed", named_folder_source(None, given, declared))
         return source_with_keys(given, wanted.keys)
     with database.translated("read"), closing(database.reports()) as connection:
         if isinstance(given, FilesSource):
-            given = named_folder_source(connection, given, declared)
+            given = cast("_Listed", named_folder_source(connection, given, declared))
         part = stored_part_row(connection, given.name)
         before = given if part is None else source_with_keys(given, part.chosen)
         source = source_with_keys(before, wanted.keys)
