@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from smartcrawl.model.settings_table import setting_value
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
+from smartcrawl.reports.freshness import freshness_percent
 from smartcrawl.reports.simulation import (
     DAY,
     Simulation,
@@ -30,10 +32,12 @@ from smartcrawl.reports.simulation import (
 )
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.text import report_noun
+from smartcrawl.rules.freshness import BudgetReplay, Freshness
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.run.plan import plan_reports
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
+from smartcrawl.sources.site import source_freshness
 from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
 from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.sources import print_wrong_tables
@@ -85,8 +89,11 @@ def print_simulate_command(
     now: int,
     svg: Path | None,
     as_json: bool,
+    declared: Mapping[str, Source],
 ) -> None:
     """Replay the history of each source (name and number) and print the results.
+
+    ``declared``: the sources of today, some of which have a budget.
 
     Raises:
         SmartcrawlError: no source can be replayed, or the picture cannot be drawn or written.
@@ -98,7 +105,15 @@ def print_simulate_command(
             f"a picture shows one source, but there are {len(sources)}: choose one with --source"
         )
     found = [
-        simulation_report(connection, name, number, schedule, since=now - days * DAY, now=now)
+        simulation_report(
+            connection,
+            name,
+            number,
+            schedule,
+            since=now - days * DAY,
+            now=now,
+            freshness=source_freshness(declared.get(name)),
+        )
         for name, number in sources.items()
     ]
     if all(one.missing for one in found):
@@ -160,6 +175,24 @@ def _print_simulation(found: Simulation) -> None:
             for setting, result in found.settings
         ),
     )
+    if found.budget is not None and found.freshness is not None:
+        output.say(escape(_budget_line(found.budget, found.freshness)))
+
+
+def _budget_line(budget: BudgetReplay, freshness: Freshness) -> str:
+    """Return what the budget would have brought, and what its target takes."""
+    cost = budget.census.cost_of(1 - freshness.share)
+    target = (
+        f"{freshness_percent(freshness.share)} within {simulation_report_hours(freshness.within)}"
+    )
+    takes = "no budget reaches it at this pace of runs"
+    if cost is not None:
+        takes = f"it takes about {ceil(cost.requests):,} requests a day"
+    return (
+        f"budget: {freshness.budget:,} requests a day, which keep"
+        f" {freshness_percent(1 - budget.stale)} within"
+        f" {simulation_report_hours(freshness.within)}; the target is {target}: {takes}"
+    )
 
 
 _BEFORE = " " * 12  #: columns of a label
@@ -218,6 +251,7 @@ class Command(RegistryCommand):
                 now=int(time.time()),
                 svg=opts.svg,
                 as_json=opts.format == "json",
+                declared=declared,
             )
             return
         robots = RobotsOfSources(

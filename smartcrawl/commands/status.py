@@ -24,6 +24,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.removal.tombstones import failed_start_sources
 from smartcrawl.reports.alarms import check_data, check_line, source_alarms
+from smartcrawl.reports.freshness import FreshnessReport, source_freshness_report
 from smartcrawl.reports.status import (
     SourceStatus,
     reported_concerns,
@@ -40,6 +41,7 @@ from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.rules.visibility import Visibility
 from smartcrawl.sources.base import declared_visibilities
+from smartcrawl.sources.site import source_freshness
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import Output, print_complaint, printed_json
 from smartcrawl.terminal.sources import print_wrong_tables
@@ -251,6 +253,7 @@ class Command(RegistryCommand):
             left_out=starts,
         )
         longest = self.options.schedule.longest
+        budgets = self._budgets(connection, found, now)
         if opts.format == "json":
             rows = [status_report_data(one) for one in found]
             verdicts = [status_command_verdict(one, now, longest) for one in found]
@@ -259,6 +262,7 @@ class Command(RegistryCommand):
                 "sources": rows,
                 "total": status_report_data(total),
                 "verdicts": verdicts,
+                "freshness": [budget.data() for budget in budgets.values()],
                 "failedStarts": starts,
             }
             print_json(answer)
@@ -268,7 +272,7 @@ class Command(RegistryCommand):
             for line in self._starts(starts):
                 line.print()
             return
-        blocks = [self._block(one, now) for one in found]
+        blocks = [self._block(one, now, budgets.get(str(one.source))) for one in found]
         whole = [*blocks, *self._total(found, total)]
         if starts:
             whole.append(self._starts(starts))
@@ -296,7 +300,25 @@ class Command(RegistryCommand):
         vanished = vanished_sources(connection, self.options, declared)
         return vanished, declared.wrong, declared_visibilities(declared)
 
-    def _block(self, status: SourceStatus, now: int) -> list[Line]:
+    def _budgets(
+        self, connection: Connection, found: Sequence[SourceStatus], now: int
+    ) -> dict[str, FreshnessReport]:
+        """Return the freshness of those sources that have a budget, by name."""
+        try:
+            declared = load_stored_jobs_and_sources(self.options, connection)
+        except SourceError:
+            return {}  # ``_undeclared`` printed why
+        reports = {}
+        for name in (str(status.source) for status in found):
+            freshness = source_freshness(declared.get(name))
+            if freshness is not None:
+                schedule = self.options.schedule
+                report = source_freshness_report(connection, name, freshness, schedule, now)
+                if report is not None:
+                    reports[name] = report
+        return reports
+
+    def _block(self, status: SourceStatus, now: int, budget: FreshnessReport | None) -> list[Line]:
         """Return the lines of one source: its run, the verdict, the figures, the concerns."""
         longest = self.options.schedule.longest
         found = status_report_verdict(status, now, longest=longest)
@@ -309,6 +331,11 @@ class Command(RegistryCommand):
             Line("verdict", f"[{color}]{escape(str(found))}[/]"),
             *status_command_figures(status),
         ]
+        if budget is not None:
+            lines.append(Line("freshness", escape(budget.text())))
+            lines += [
+                Line("look at", escape(concern), yellow=True) for concern in budget.concerns()
+            ]
         for text, words in reported_concerns(status, now, longest=longest):
             command = self.again(*words) if words else ""
             mark = f"{escape(escaped_text(text))}{':' if words else ''}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -12,6 +13,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.chart import Dot, scatter_chart
+from smartcrawl.rules.freshness import BudgetReplay, Freshness, Terms, replay_budget
 from smartcrawl.rules.schedule import (
     Life,
     Replay,
@@ -69,6 +71,7 @@ SETTING_KEYS = (
 )  # fmt: skip
 EVERY_RUN: Final = "every run"
 AS_SET: Final = "as set"
+BUDGET: Final = "budget"
 DAY: Final = 86_400  #: seconds
 _HOUR: Final = 3_600
 _PATIENCE: Final = (1, 3, 5)  #: unchanged visits in a row
@@ -95,6 +98,13 @@ class Simulation:
     settings: tuple[tuple[Setting, Replay], ...] = ()  #: the first is EVERY_RUN
     note: str | None = None
     missing: bool = False  #: there is nothing to replay; the note has the reason
+    budget: BudgetReplay | None = None  #: of its budget; None: it has none
+    freshness: Freshness | None = None  #: the budget
+
+    @property
+    def current(self) -> str:
+        """The name of the setting that counts today."""
+        return AS_SET if self.budget is None else BUDGET
 
     @property
     def whole(self) -> Replay:
@@ -114,8 +124,9 @@ def simulation_report(
     *,
     since: int,
     now: int,
+    freshness: Freshness | None = None,
 ) -> Simulation:
-    """Replay the history of one source.
+    """Replay the history of one source; ``freshness``: the budget of its visits, if it has one.
 
     Its complete runs count as evenly spread, and as one a day where there were fewer. All settings
     are compared with the complete runs that visited every page. Where these were fewer than one a
@@ -148,7 +159,49 @@ def simulation_report(
         if setting.name in (EVERY_RUN, AS_SET) or result != first
     ]
     note = None if first.changes else "no change is known in this time, so nothing could be late"
-    return replace(found, settings=tuple(rows), note=note)
+    budget = None
+    if freshness is not None:
+        terms = Terms(freshness.within, between, schedule.longest)
+        budget = replay_budget(
+            map(_LivedPage, page_life_report(connection, number)),
+            freshness,
+            terms,
+            usual=1 / schedule.base,
+            since=since,
+            now=now,
+        )
+        rows.append((Setting(BUDGET, schedule), _of_budget(budget, first)))
+    return replace(found, settings=tuple(rows), note=note, budget=budget, freshness=freshness)
+
+
+class _LivedPage:
+    """A page whose changes are known."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    @property
+    def first_seen(self) -> float:
+        """When it was visited first."""
+        return self._life.first_seen
+
+    def changed_between(self, after: float, until: float) -> Sequence[float]:
+        """Return the times of its changes after a visit, up to the next one."""
+        changes = self._life.changes
+        return changes[bisect_right(changes, after) : bisect_right(changes, until)]
+
+
+def _of_budget(budget: BudgetReplay, whole: Replay) -> Replay:
+    """Return the results of a budget beside those of all visits."""
+    delays = sorted(budget.delays)
+    count = len(delays)
+    return replace(
+        whole,
+        requests=budget.requests,
+        waiting=budget.waiting,
+        staleness=sum(delays) / count if delays else None,
+        late=round(delays[-(-95 * count // 100) - 1]) if delays else None,
+    )
 
 
 def _missing(runs: Sequence[PastRun], shortest: int, now: int) -> str | None:
@@ -207,7 +260,7 @@ def simulation_report_picture(found: Simulation) -> str:
                 setting.name,
                 round(100 * found.share(result), 2),
                 (result.staleness or 0) / _HOUR,
-                current=setting.name == AS_SET,
+                current=setting.name == found.current,
             )
             for setting, result in found.settings
         ],
@@ -242,7 +295,7 @@ def simulation_report_data(found: Simulation) -> dict[str, Any]:
 def _row(found: Simulation, setting: Setting, result: Replay) -> dict[str, Any]:
     values = (
         setting.name,
-        setting.name == AS_SET,
+        setting.name == found.current,
         setting.option,
         result.requests,
         found.whole.requests - result.requests,

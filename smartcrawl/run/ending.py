@@ -31,6 +31,7 @@ from smartcrawl.rules.seal import (
 )
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
+from smartcrawl.run.freshness import plan_source_visits
 from smartcrawl.run.frontier import Frontier
 from smartcrawl.run.links import DepthUpdates, Links
 from smartcrawl.run.orders import Orders, run_closing_from_orders, run_policy_from_orders
@@ -40,6 +41,7 @@ from smartcrawl.run.site_lists import SiteLists
 from smartcrawl.run.spellings import DuePages, LateSpellings
 from smartcrawl.run.workers import Workers
 from smartcrawl.sources.base import Source, belongs_to_source
+from smartcrawl.sources.site import source_freshness
 
 
 class RunEnding:
@@ -195,6 +197,9 @@ class RunEnding:
         if ended is not None:
             if not found:
                 self._site_lists.renew(self._opened.no, now)
+            if (freshness := source_freshness(self._source)) is not None:
+                schedule = self._options.schedule
+                plan_source_visits(self._registry, self._opened, freshness, schedule, now)
             self._last.ended()
             self.ended_here = True
             return ended

@@ -32,6 +32,7 @@ from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.detours import Detours
 from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.extractions import ExtractionPlan, StoredPages
+from smartcrawl.run.freshness import BudgetOrder
 from smartcrawl.run.hosts import Strays, open_host_trust
 from smartcrawl.run.links import BeyondDepth, DepthUpdates, Links, SignedUrls, SitemapLinks
 from smartcrawl.run.listed import ListedFiles
@@ -48,6 +49,7 @@ from smartcrawl.sources.base import Source, SourceExtractionConfig
 from smartcrawl.sources.private_files import narrow_private_data, private_folder
 from smartcrawl.sources.scope import Scope
 from smartcrawl.sources.sharepoint.source import SharepointSource
+from smartcrawl.sources.site import source_freshness
 
 if TYPE_CHECKING:
     from smartcrawl.run.library.files import RunLibrary
@@ -336,7 +338,11 @@ class Run:
         if not self.opened.due or self.forced:
             return None
         extractions, batches = self.extractions, self.batches
-        return DuePages(self.links, self.seeds, self.frontier, extractions, batches, now)
+        freshness, budget = source_freshness(self.source), None
+        if freshness is not None:
+            schedule, connection = self.options.schedule, self.registry.connection
+            budget = BudgetOrder(connection, self.opened, freshness, schedule, now)
+        return DuePages(self.links, self.seeds, self.frontier, extractions, batches, now, budget)
 
     def _new_ending(self) -> RunEnding:
         return RunEnding(

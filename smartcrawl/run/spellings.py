@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 from smartcrawl.model.documents import Link
-from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit, VisitAttempt
+from smartcrawl.model.pages import NAMES_SIGNED, Page, PageState, Visit, VisitAttempt
 from smartcrawl.model.urls import Trackers, unsigned_url
 from smartcrawl.registry.database.databases import DatabaseControl
 from smartcrawl.registry.registry import Registry
@@ -17,6 +17,7 @@ from smartcrawl.rules.schedule import is_due, modified_by_lastmod
 from smartcrawl.rules.spellings import BROUGHT, asks_other_spelling, deciding_spelling, denies_page
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
+from smartcrawl.run.freshness import BudgetOrder
 from smartcrawl.run.frontier import Frontier, FrontierDepths
 from smartcrawl.run.links import Links, SignedUrls
 from smartcrawl.run.offers import AddressBook
@@ -41,8 +42,9 @@ class DuePages:
         extractions: ExtractionPlan,
         batches: Batches,
         now: int,
+        budget: BudgetOrder | None = None,
     ) -> None:
-        """``frontier``: one in memory. ``now``: Unix seconds."""
+        """``frontier``: one in memory. ``now``: Unix seconds. ``budget``: of its visits, if any."""
         assert isinstance(frontier, Frontier), "one process alone asks for due pages"
         self.skipped = 0  #: pages
         self._skipped = bytearray()  #: by number
@@ -51,6 +53,7 @@ class DuePages:
         self._frontier = frontier
         self._extractions = extractions
         self._batches = batches
+        self._budget = budget
         self.now = now  #: Unix seconds at which the run began
         self._modified: dict[int, int] = {}  #: Unix seconds of the last change, as sitemaps say
 
@@ -76,9 +79,16 @@ class DuePages:
             > 0  # its signed links can be read from its body alone
             or (_needs_a_visit(page) and not state.error_count)
             or state.last_checked is None
-            or is_due(state.next_visit, state.last_checked, self.now)
+            or self._has_its_turn(page.no, state)
             or (modified is not None and modified > state.last_checked)
         )
+
+    def _has_its_turn(self, number: int, state: PageState) -> bool:
+        """Whether the budget chose a page; without a budget, whether the time has come."""
+        chosen = None if self._budget is None else self._budget.is_chosen(number)
+        if chosen is not None:
+            return chosen
+        return is_due(state.next_visit, state.last_checked, self.now)
 
     def _skip(self, page: Page) -> None:
         if page.no >= len(self._skipped):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -19,11 +20,12 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from smartcrawl.model.exceptions import nearest_word
+from smartcrawl.model.exceptions import meant_word, nearest_word
 from smartcrawl.model.openai_server import authority_file_option
 from smartcrawl.model.setting_values import MOST_NUMBER
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key
 from smartcrawl.rules.extent import EXTENTS, Extent
+from smartcrawl.rules.freshness import Freshness, parsed_budget, parsed_target
 from smartcrawl.rules.model import Mode
 from smartcrawl.rules.visibility import VISIBILITIES, Visibility
 from smartcrawl.sources.scope import compile_scope_pattern
@@ -332,11 +334,50 @@ def _share(value: object) -> object:
     return float(value)
 
 
+#: The keys of ``freshness``: how each is read, and an example.
+_FRESHNESS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
+    "target": (parsed_target, "95% within 24h"),
+    "budget": (parsed_budget, "20000 requests/day"),
+}
+
+
+def _freshness(table: object) -> object:
+    """Return the budget of a table ``freshness``.
+
+    Raises:
+        ValueError: with everything that is wrong in it, and what to write.
+    """
+    if table is None or isinstance(table, Freshness):
+        return table
+    if not isinstance(table, dict):
+        given = " and ".join(f'{key} = "{text}"' for key, (_, text) in _FRESHNESS.items())
+        raise ValueError(f"is {declared_field_text(table)}: expected a table with {given}")
+    problems = [
+        f"has an unknown key {key}{meant_word(key, _FRESHNESS)}; known are {', '.join(_FRESHNESS)}"
+        for key in table
+        if key not in _FRESHNESS
+    ]
+    values: dict[str, Any] = {}
+    for key, (parsed, example) in _FRESHNESS.items():
+        if key not in table:
+            problems.append(f'has no {key}: add {key} = "{example}"')
+            continue
+        try:
+            values[key] = parsed(table[key] if isinstance(table[key], str) else "")
+        except ValueError as error:
+            problems.append(f"has {key} = {declared_field_text(table[key])}: {error}")
+    if problems:
+        raise ValueError("; it ".join(problems))
+    share, within = values["target"]
+    return Freshness(share, within, values["budget"])
+
+
 LIST: Final = BeforeValidator(_as_tuple)  #: a list of TOML
 Pattern = Annotated[str, AfterValidator(_regular_expression)]
 IndexMode = Annotated[Mode, BeforeValidator(_mode)]
 SiteExtent = Annotated[Extent | None, BeforeValidator(_extent)]
 SourceVisibility = Annotated[Visibility | None, BeforeValidator(_visibility)]
+SourceFreshness = Annotated[Freshness | None, BeforeValidator(_freshness)]
 Label = Annotated[str, AfterValidator(_label)]
 AuthoritiesFile = Annotated[Path, BeforeValidator(_authorities)]
 Share = Annotated[float, BeforeValidator(_share)]

@@ -21,6 +21,7 @@ from smartcrawl.rules.extent import (
     is_extent_open,
     seed_folder,
 )
+from smartcrawl.rules.freshness import Freshness
 from smartcrawl.sources.auth import SourceAuth
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import (
@@ -30,6 +31,7 @@ from smartcrawl.sources.fields import (
     Patterns,
     Selector,
     SiteExtent,
+    SourceFreshness,
 )
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.scope import SiteScope
@@ -60,6 +62,8 @@ class SiteSource(Source):
     render_hash_routes: bool = False  #: whether #/a and #!a are pages of their own
     data_hosts: Domains = ()  #: other hosts whose data its pages may ask
     data_posts: Patterns = ()  #: addresses that a POST reads
+    #: The budget of its visits; None: each page has an interval of its own.
+    freshness: SourceFreshness = None
 
     @field_validator("seeds", "sitemaps")
     @classmethod
@@ -214,3 +218,8 @@ def documents_source(addresses: Iterable[str]) -> SiteSource:
     return SiteSource(
         name=DOCUMENTS.name, kind="documents", addresses=frozenset(addresses), of_job=True
     )
+
+
+def source_freshness(source: Source | None) -> Freshness | None:
+    """Return the budget of the visits to a source; None: it has none."""
+    return source.freshness if isinstance(source, SiteSource) else None

@@ -25,8 +25,9 @@ from smartcrawl.rules.changes import (
 CHANGE_COLUMNS: Final = "c.words, c.added, c.removed, c.line_count, c.lines, c.detail"
 _FORMER: Final = "SELECT title, document FROM content WHERE no = ? AND content_hash <> ?"
 _STORE: Final = """
-INSERT INTO change (record, run, at, words, added, removed, line_count, lines, detail, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO change (record, run, at, visit_gap, words, added, removed, line_count, lines, detail,
+                    body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _COUNT: Final = "SELECT count(*) FROM change WHERE run = ? AND lines IS NOT NULL"
 _LINES: Final = """
@@ -69,14 +70,15 @@ def former_text_row(
 
 def store_change_row(
     connection: Connection,
-    place: tuple[int, int, int],
+    place: tuple[int, int, int, int | None],
     former: FormerText | None,
     document: Document,
     body: bytes | None,
 ) -> None:
     """Store that a page was modified, and what changed.
 
-    ``place``: record.no, run.no, Unix seconds; ``body``: hash of the body that it had.
+    ``place``: record.no, run.no, Unix seconds, and the seconds since the visit before, None where
+    these are not known. ``body``: hash of the body that it had.
     """
     facts: tuple[object, ...] = (None,) * 6
     if former is not None and former.document:

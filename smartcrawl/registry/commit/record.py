@@ -549,7 +549,9 @@ class RecordWriter:
         changed.add(content)
         document = visit.parsed.document
         if modified and document is not None:
-            place = (page.no, self._run, now)
+            before = page.state.last_checked
+            gap = None if before is None else max(now - before, 0)
+            place = (page.no, self._run, now, gap)
             store_change_row(self._connection, place, former, document, record.body_hash)
         if record.content not in (None, content):
             if drop_content_row(self._connection, self._sink, record.content):

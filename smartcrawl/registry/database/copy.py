@@ -45,6 +45,7 @@ TABLES: Final[Mapping[str, str]] = {
     "content": _OF_SOURCE,
     "site_list": _OF_SOURCE,
     "former_text": _OF_RECORDS,
+    "change": "record IN (SELECT no FROM record WHERE source = :no)",
     "spelling": _OF_RECORDS,
     "item": _OF_RECORDS,
     "data_request": _OF_SOURCE,
@@ -59,6 +60,8 @@ EMPTY: Final[Mapping[tuple[str, str], str]] = {
     ("content", "txt"): "NULL",
     ("content", "marked"): "''",
     ("evidence", "links"): "NULL",
+    ("change", "lines"): "NULL",
+    ("change", "detail"): "NULL",
     ("run", "marks"): "'[]'",
     ("run", "requested"): "NULL",  # an order that ended the last run is none to the next one
 }

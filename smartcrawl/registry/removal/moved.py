@@ -49,10 +49,10 @@ UPDATE record
  WHERE no = :new
 """
 _TAKE_CHANGES = """
-INSERT INTO change (record, run, at, words, added, removed, line_count, lines, detail, body,
-                    is_shared)
-SELECT CAST(:new AS BIGINT), run, at, words, added, removed, line_count, lines, detail, body,
-       is_shared
+INSERT INTO change (record, run, at, visit_gap, words, added, removed, line_count, lines, detail,
+                    body, is_shared)
+SELECT CAST(:new AS BIGINT), run, at, visit_gap, words, added, removed, line_count, lines, detail,
+       body, is_shared
   FROM change WHERE record = :old ORDER BY no
 """
 _MOVED = f"""
