@@ -338,11 +338,11 @@ class Run:
         if not self.opened.due or self.forced:
             return None
         extractions, batches = self.extractions, self.batches
-        freshness, budget = source_freshness(self.source), None
-        if freshness is not None:
+        due_pages = DuePages(self.links, self.seeds, self.frontier, extractions, batches, now)
+        if (freshness := source_freshness(self.source)) is not None:
             schedule, connection = self.options.schedule, self.registry.connection
-            budget = BudgetOrder(connection, self.opened, freshness, schedule, now)
-        return DuePages(self.links, self.seeds, self.frontier, extractions, batches, now, budget)
+            due_pages.budget = BudgetOrder(connection, self.opened, freshness, schedule, now)
+        return due_pages
 
     def _new_ending(self) -> RunEnding:
         return RunEnding(

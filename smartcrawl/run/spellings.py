@@ -42,9 +42,8 @@ class DuePages:
         extractions: ExtractionPlan,
         batches: Batches,
         now: int,
-        budget: BudgetOrder | None = None,
     ) -> None:
-        """``frontier``: one in memory. ``now``: Unix seconds. ``budget``: of its visits, if any."""
+        """``frontier``: one in memory. ``now``: Unix seconds."""
         assert isinstance(frontier, Frontier), "one process alone asks for due pages"
         self.skipped = 0  #: pages
         self._skipped = bytearray()  #: by number
@@ -53,7 +52,7 @@ class DuePages:
         self._frontier = frontier
         self._extractions = extractions
         self._batches = batches
-        self._budget = budget
+        self.budget: BudgetOrder | None = None  #: of the visits to stored pages
         self.now = now  #: Unix seconds at which the run began
         self._modified: dict[int, int] = {}  #: Unix seconds of the last change, as sitemaps say
 
@@ -85,7 +84,7 @@ class DuePages:
 
     def _has_its_turn(self, number: int, state: PageState) -> bool:
         """Whether the budget chose a page; without a budget, whether the time has come."""
-        chosen = None if self._budget is None else self._budget.is_chosen(number)
+        chosen = None if self.budget is None else self.budget.is_chosen(number)
         if chosen is not None:
             return chosen
         return is_due(state.next_visit, state.last_checked, self.now)
