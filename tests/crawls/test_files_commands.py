@@ -56,8 +56,9 @@ def answer(crawl: Crawl, *args: object) -> Any:
 def test_a_crawl_by_the_name_of_an_undeclared_folder_says_how_to_refresh_it(
     docs: Path, crawl: Crawl
 ):
-    refresh(crawl, docs)
+    refresh(crawl, docs.rename(docs.with_name("handbook")))  # the working directory has a docs
     name = name_of(crawl)
+    assert name == "handbook"
 
     err = smartcrawl(crawl, "crawl", name, expect=1).err
 
