@@ -49,6 +49,8 @@ EQUIVALENT = {
     ")\\\\s*=\\\\s*[\"\\']?\\\\s*((?:https?:)?//[^\\\\s\"\\'<>]+)' -> '<(?:sc"
     "ript\\\\b[^<>]*?\\\\bsrc|link\\\\b[^<>]*?\\\\bhref)\\\\s*=\\\\s*[\"\\']?\\\\"
     "s*((?:https?:)?//[^\\\\s\"\\'<>]+)?'": "an empty address has no host",
+    "text_diff _ascending: 1 -> 2 (2)": "any place below 0 ends the way back",
+    "text_diff _ascending: 1 -> 2 (4)": "likewise",
     "incoming has_indexnow_key: 'utf-8-sig' -> 'utf-8-sig?'": "Python takes both for one codec",
     "incoming: '[A-Za-z0-9-]{8,128}' -> '[A-Za-z0-9-]{8,128}?'": "all of the text has to match",
     "notices change_digests: True -> False": "there is a digest for each wish",
