@@ -6,11 +6,12 @@ import time
 
 import pytest
 from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from smartcrawl.model.exceptions import FrontierError, SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.run.shared.connection import connect_redis, redis_refusal
-from smartcrawl.run.shared.scripts import FrontierNumber
+from smartcrawl.run.shared.scripts import FrontierNumber, redis_failure
 from tests.model.test_options import SETTINGS
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
@@ -30,6 +31,12 @@ def refused(url):
 def guarded():
     with redis_server(requirepass="8c1f") as running:
         yield running
+
+
+@pytest.mark.parametrize(("text", "why"), [("", "ConnectionError"), ("it is shut", "it is shut")])
+def test_a_failure_without_a_text_is_told_by_its_name(text, why):
+    told = f"cannot write ({why}); start it, or correct REDIS_URL"
+    assert str(redis_failure(RedisConnectionError(text), "write")) == told
 
 
 # Wrong URLs

@@ -392,6 +392,8 @@ def test_ad_hoc_source_holds_its_host_and_port_only():
         ("localhost:8000", "write http://localhost:8000/"),
         ("//localhost/", "write http://localhost/"),
         ("127.0.0.1:8801/x", "write http://127.0.0.1:8801/x"),
+        ("htp://example.com/", "did you mean http://example.com/?"),
+        ("htps://example.com/", "did you mean https://example.com/?"),
         ("ftp://example.com/", "expected an http or https address"),
         ("/etc/passwd.d", "expected an http or https address"),
         ("C:\\docs.txt", "expected an http or https address"),
