@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from smartcrawl import settings
+from smartcrawl.commands import library_actions
 from smartcrawl.commands.library import library_exit_status, print_library_report
-from smartcrawl.model.exceptions import RunPausedError
+from smartcrawl.model.exceptions import RunPausedError, SourceError
 from smartcrawl.run.library.report import LibraryReport, paused_library_source_reason
 from smartcrawl.run.library.result import Embedded, Integrity, LibraryResult
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
@@ -126,3 +129,25 @@ def test_a_paused_source_names_a_command_that_goes_on_with_it():
     reason = paused_library_source_reason(RunPausedError("DOMAIN01.source01", 7, "2026-01-01"))
     assert "run 7 of DOMAIN01.source01 is paused since 2026-01-01" in reason
     assert reason.endswith(" crawl sharepoint -a source=DOMAIN01.source01 -a resume=1")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            OSError(5, "Input/output error", "/x/a.csv"),
+            "/x/a.csv cannot be used: Input/output error",
+        ),
+        (OSError("it is away"), "the storage cannot be used: it is away"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_named(
+    error: OSError, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(line: object) -> bool:
+        raise error
+
+    monkeypatch.setattr(library_actions, "OTHERS", {"export": (fails, 1, 1)})
+    with pytest.raises(SourceError) as caught:
+        library_actions.carry_out_library_command(["export", "D1"], settings.defaults, Namespace())
+    assert str(caught.value) == told
