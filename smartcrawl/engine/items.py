@@ -61,6 +61,11 @@ class VisitsFirst(ItemPipelineManager):
         with suppress(DropItem):
             await self._commit(visit)
 
+    async def take_settled(self, visit: Visit) -> None:
+        """Pass on a Visit that waited for the proof of a login, likewise."""
+        with suppress(DropItem):
+            await self._commit(visit)
+
     async def _commit(self, visit: Visit) -> None:
         extract, decide, commit = self.middlewares[: len(VISIT_PIPELINES)]
         read = await extract.take(visit)

@@ -32,7 +32,8 @@ class RunLogin(Protocol):
     number: int  #: of the login; 0: there was none yet
     over: str | None  #: why nothing more is asked
     when_over: Callable[[str], None]
-    when_waiting: Callable[[], None]  #: called with each answer that waits
+    #: Called with the first answer that waits, and with each one once the proof hurries.
+    when_waiting: Callable[[], None]
     pause: Callable[[float], Awaitable[None]]
     is_proof_scripted: bool  #: whether the proof page shows its proof in a browser alone
 

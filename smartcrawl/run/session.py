@@ -64,7 +64,9 @@ logger = logging.getLogger(__name__)
 MOST_WAITING: Final = 1_000  #: answers; then the proof page is asked
 MOST_BYTES: Final = 16 * 1024 * 1024  #: bytes of their bodies; likewise
 LONGEST_WAIT: Final = 10.0  #: seconds after which the proof page is asked anyway
-_FULL: Final = 4  #: times as much, with which no page is asked any more until the proof is there
+#: Four times as much, with which no page is asked any more until the proof is there.
+_FULL: Final = 4 * MOST_WAITING
+_FULL_BYTES: Final = 4 * MOST_BYTES
 _TRIES: Final = 3  #: requests for the proof page without an answer that says anything
 _BETWEEN: Final = 2.0  #: seconds between them
 _FORGOTTEN: Final = 3_600  #: seconds after which the end of a session does not count any more
@@ -124,7 +126,7 @@ class LoginSession:
         self.over: str | None = None  #: why nothing more is asked
         self.pause: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.when_over: Callable[[str], None] = lambda reason: None
-        self.when_waiting: Callable[[], None] = lambda: None  #: called with each answer that waits
+        self.when_waiting: Callable[[], None] = lambda: None
 
     # Requests
 
@@ -142,9 +144,10 @@ class LoginSession:
 
     def logs_out(self, url: str) -> bool:
         """Whether a request for an address would end the session."""
-        if not self.concerns(url):
-            return False
-        return is_logout_address(url) or any(pattern.search(url) for pattern in self._logouts)
+        patterns = self._logouts
+        if not is_logout_address(url) and not (patterns and any(p.search(url) for p in patterns)):
+            return False  # as nearly all are
+        return self.concerns(url)
 
     def is_logout(self, url: str, anchor: str) -> bool:
         """Whether a link is not to be followed, because it logs out; ``anchor``: its text."""
@@ -162,25 +165,35 @@ class LoginSession:
         attempt.shows_login = None
         if self._token is not None:
             attempt.login_until = min(attempt.login_until, self._token.until)
-        return self.credentials(url, method)
+        return self._credentials(url, method) if self._static is None else self._static
 
     def credentials(self, url: str, method: str = "GET") -> Mapping[str, str]:
         """Return the headers that log a request in; none for other origins."""
         if not self.concerns(url):
             return {}
+        return self._credentials(url, method) if self._static is None else self._static
+
+    def _credentials(self, url: str, method: str) -> Mapping[str, str]:
+        """Return those of one request, which are other ones for each."""
         if self._auth.kind == "cookie":
-            return {"Cookie": self._cookie_of_operator(url)}
+            return {"Cookie": self._cookie_of_file(url)}
         if self._auth.kind == "digest":
             return self._digest(url, method)
         if self._auth.kind == "oauth2_client":
             return {"Authorization": f"Bearer {self._token.value}"} if self._token else {}
-        if self._auth.kind != "form":
-            return self._static  # with a certificate none: connections show it
         header = session_cookie_header(self._jar, url)
         return {"Cookie": header} if header else {}
 
-    def _static_credentials(self) -> Mapping[str, str]:
+    def _static_credentials(self) -> Mapping[str, str] | None:
+        """Return the credentials of all requests; None: each has its own.
+
+        With a client certificate there are none: connections show it.
+        """
         auth, secrets = self._auth, self._secrets
+        if auth.kind in ("form", "digest", "oauth2_client") or "cookie_file" in secrets:
+            return None
+        if auth.kind == "cookie":
+            return {"Cookie": secrets["cookie"].reveal().removeprefix("Cookie:").strip()}
         if auth.kind == "basic":
             pair = f"{secrets['user'].reveal()}:{secrets['password'].reveal()}"
             return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
@@ -203,9 +216,7 @@ class LoginSession:
         header = digest_authorization(self._challenge, user, password, (method, url), ours)
         return {"Authorization": header}
 
-    def _cookie_of_operator(self, url: str) -> str:
-        if "cookie" in self._secrets:
-            return self._secrets["cookie"].reveal().removeprefix("Cookie:").strip()
+    def _cookie_of_file(self, url: str) -> str:
         host = urlsplit(url).hostname or ""
         if host not in self._cookies:
             text = self._secrets["cookie_file"].reveal()
@@ -235,7 +246,7 @@ class LoginSession:
 
         A session that is over stores nothing more.
         """
-        attempt = visit.attempt
+        attempt, waiting = visit.attempt, self._waiting
         if attempt is None or not attempt.login:
             return True
         shows = attempt.shows_login is True
@@ -243,11 +254,13 @@ class LoginSession:
             attempt.login = 0
             self._is_fruitful = True
             return True
-        self._waiting.append(visit)
-        self._bytes += len(visit.answer.body or b"")
-        if len(self._waiting) >= MOST_WAITING or self._bytes >= MOST_BYTES:
+        waiting.append(visit)
+        if visit.answer.body:
+            self._bytes += len(visit.answer.body)
+        if len(waiting) >= MOST_WAITING or self._bytes >= MOST_BYTES:
             self._hurried = True
-        self.when_waiting()
+        if self._hurried or len(waiting) == 1:
+            self.when_waiting()
         return False
 
     @property
@@ -263,15 +276,15 @@ class LoginSession:
     @property
     def is_full(self) -> bool:
         """Whether no page is to be asked before the answers that wait are settled."""
-        many, much = _FULL * MOST_WAITING, _FULL * MOST_BYTES
-        return len(self._waiting) >= many or self._bytes >= much
+        return len(self._waiting) >= _FULL or self._bytes >= _FULL_BYTES
 
     # The login and its proof
 
     @property
     def is_ready(self) -> bool:
         """Whether pages may be asked with the credentials that are at hand."""
-        return self.number > 0 and self.over is None and not self._is_token_due
+        has_login = self.number > 0 and self.over is None
+        return has_login and (self._token is None or not self._is_token_due)
 
     @property
     def _is_token_due(self) -> bool:
@@ -291,8 +304,7 @@ class LoginSession:
             waiting, self._waiting, self._bytes, self._hurried = self._waiting, [], 0, False
             if self.over is not None or not waiting:
                 return Settled([], [], waiting)
-            current = [v for v in waiting if v.attempt and v.attempt.login == self.number]
-            older = [v for v in waiting if not (v.attempt and v.attempt.login == self.number)]
+            current, older = self._by_login(waiting)
             before = self._challenge
             if self._is_token_due:
                 await self._log_in(renews=True)
@@ -317,6 +329,14 @@ class LoginSession:
             for visit in current:
                 self._accept(visit)
             return Settled(current, older, [])
+
+    def _by_login(self, waiting: list[Visit]) -> tuple[list[Visit], list[Visit]]:
+        """Return the answers that this login brought, and those that another one did."""
+        number, current, older = self.number, [], []
+        for visit in waiting:
+            is_current = visit.attempt is not None and visit.attempt.login == number
+            (current if is_current else older).append(visit)
+        return current, older
 
     def _accept(self, visit: Visit) -> None:
         """Let an answer count, under whose session the proof page was seen after it."""

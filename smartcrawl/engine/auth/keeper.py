@@ -123,10 +123,11 @@ class LoginKeeper:
         scheduler = engine.scheduler
         assert isinstance(scheduler, NumberScheduler)
         for visit in settled.taken:
-            if run.failure is not None or is_crawler_stopping(self._crawler):
+            slot = engine._slot
+            if run.failure is not None or slot is None or slot.closing is not None:
                 return
             try:
-                await chain.take(visit)
+                await chain.take_settled(visit)
             except Exception:  # the page stays pending, and the others are taken
                 logger.exception("not taken: %s", visit.url)
                 run.turns.unanswered(visit.page)
