@@ -14,4 +14,4 @@ def render_mode(source: Source, options: Options) -> RenderMode:
         return RenderMode.NO
     if source.render is not None:
         return RenderMode(source.render)
-    return RenderMode.NO if source.has_login else RenderMode(options.render)
+    return RenderMode(options.render)

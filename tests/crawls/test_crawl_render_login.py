@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.guarded_site import PASSWORD, PROOF, USER, GuardedSite
+from tests.guarded_site import PASSWORD, PROOF, USER, WALLS, GuardedSite, Wall
 from tests.site_server import Page, html
 
 pytestmark = pytest.mark.long(but=1)
@@ -47,10 +47,11 @@ def app(crawl: Crawl, program: str) -> Iterator[App]:
         yield site
 
 
-def declare(crawl: Crawl, site: App, render: str) -> None:
-    origin = site.url("")
+def declare(crawl: Crawl, site: App, render: str | None) -> None:
+    """Declare the site; ``render``: None: the setting decides."""
+    origin, key = site.url(""), f'render = "{render}"\n' if render else ""
     crawl.declare(
-        f'[sources.app]\nseeds = ["{origin}/"]\nrender = "{render}"\n[sources.app.auth]\n'
+        f'[sources.app]\nseeds = ["{origin}/"]\n{key}[sources.app.auth]\n'
         f'kind = "form"\norigins = ["{origin}"]\nlogin = "{origin}/login"\n'
         f'fields = {{ user = "DOCS_USER", pass = "DOCS_PASSWORD" }}\nlogged_in = "{PROOF}"\n'
     )
@@ -65,12 +66,13 @@ def words_of(crawl: Crawl) -> dict[str, str]:
     return {path: found[path]["lastOutcome"] for path in PATHS if path in found}
 
 
-@pytest.mark.parametrize("render", ["always", "auto"])
-@pytest.mark.parametrize("wall", ["302", "401", "teaser"])
+@pytest.mark.parametrize("render", ["always", None])
+@pytest.mark.parametrize("wall", WALLS)
 def test_pages_of_scripts_behind_a_login_are_read_and_kept(
-    crawl: Crawl, app: App, wall: Any, render: str
+    crawl: Crawl, app: App, wall: Wall, render: str | None
 ):
     declare(crawl, app, render)
+    crawl.environment["RENDER"] = "auto"
     app.wall = wall
     crawl(source="app")
     assert words_of(crawl) == dict.fromkeys(PATHS, "new")
@@ -105,9 +107,9 @@ WITH_PROOF = SHELL.replace("<div", '<a href="/account">My account</a><div')
 TEXTS = tuple(f"/t/{number}" for number in range(5))
 
 
-@pytest.mark.parametrize("wall", ["form", "302", "teaser"])
+@pytest.mark.parametrize("wall", WALLS)
 def test_samples_are_taken_with_the_session_and_none_of_its_walls(
-    crawl: Crawl, app: App, wall: Any
+    crawl: Crawl, app: App, wall: Wall
 ):
     """A session that ends among the samples makes no wall one of them."""
     declare(crawl, app, "auto")

@@ -273,6 +273,23 @@ def test_the_key_of_a_source_counts_before_the_setting(auto: Lab, mode: str):
     assert sorted(LabBrowser.shown) == ([] if mode == "no" else sorted(["/", *PATHS]))
 
 
+@pytest.mark.parametrize("mode", ["auto", "no"])
+def test_a_login_is_no_reason_to_show_nothing(
+    auto: Lab, mode: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("DOCS_USER", "bot")
+    monkeypatch.setenv("DOCS_PASSWORD", "secret")
+    script_writes(auto)
+    home, auto.settings["RENDER"] = auto.site.url("/"), mode
+    login = 'kind = "basic"\nuser = "DOCS_USER"\npassword = "DOCS_PASSWORD"'
+    table = f'[sources.app.auth]\norigins = ["{home.rstrip("/")}"]\n{login}\n'
+    auto.crawl.declare(f'[sources.app]\nseeds = ["{home}"]\n{table}')
+    auto.source = "app"
+    auto.run()
+    assert sorted(LabBrowser.shown) == (["/", *PATHS] if mode == "auto" else [])
+    assert auto.hits("firstp51") == (["/p/p5"] if mode == "auto" else [])
+
+
 @pytest.mark.parametrize("status", [500, 403, 401])
 def test_samples_without_their_data_decide_nothing(auto: Lab, status: int):
     """An API that is down at the first crawl leaves no shell, and the next one finds all pages."""
