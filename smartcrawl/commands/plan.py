@@ -260,6 +260,7 @@ class Command(RegistryCommand):
             RobotsOptions.of(settings),
             obeyed=setting_value(settings, "ROBOTSTXT_OBEY"),
             jobs=stored_jobs_of_sources(connection, declared),
+            sources=declared,
         )
         numbers = {name: known.get(name, 0) for name in names}
         with self.meter() as meter:

@@ -190,6 +190,7 @@ class Command(ChangingCommand):
             RobotsOptions.of(self.settings),
             obeyed=setting_value(self.settings, "ROBOTSTXT_OBEY"),
             jobs=stored_jobs_of_sources(connection, known),
+            sources=known,
         )
         refused: dict[str, str] = {}
         for source, url in ordered:

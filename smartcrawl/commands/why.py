@@ -133,6 +133,7 @@ class Command(RegistryCommand):
             RobotsOptions.of(settings),
             obeyed=setting_value(settings, "ROBOTSTXT_OBEY"),
             jobs=stored_jobs_of_sources(connection, known),
+            sources=known,
         )
         stories = Stories(connection, self.options, known, robots, again=self.again)
         answer = stories.about(url, sources)

@@ -263,6 +263,10 @@ class RunLifecycle:
         drop_embedding_at_crawler_end(self._crawler, run)
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
+        if not run.options.robots_obeyed and any(kind.asks_robots for kind in run.source.kinds):
+            is_key = run.source.request.obey_robots is False
+            why = "obey_robots = false in its table" if is_key else "ROBOTSTXT_OBEY is off"
+            logger.info("%s: robots.txt is not obeyed, because %s", run.source.name, why)
 
     def _send_confirmed(self, page: Page) -> None:
         self._send(confirmed_page_signal_event(page))

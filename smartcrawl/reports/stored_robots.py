@@ -11,6 +11,8 @@ from smartcrawl.model.option_groups import RobotsOptions
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.request_keys import SourceRequest
 
 if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
     from smartcrawl.sources.jobs import JobDefinition
@@ -82,8 +84,8 @@ class StoredRobotsReport:
 class RobotsOfSources:
     """The stored robots.txt copies, as the runs of each source read them.
 
-    A job has a user agent of its own, and may not obey robots.txt; all other sources have the
-    settings.
+    A job has a user agent of its own, and may not obey robots.txt; so may a declared source. What
+    neither says is in the settings.
     """
 
     def __init__(
@@ -94,19 +96,26 @@ class RobotsOfSources:
         *,
         obeyed: bool,
         jobs: Mapping[str, JobDefinition],
+        sources: Mapping[str, Source],
     ) -> None:
-        """``obeyed`` is ROBOTSTXT_OBEY; ``jobs``: those that stand for their sources, by name."""
+        """``obeyed`` is ROBOTSTXT_OBEY; ``jobs``: those that stand for their sources, by name.
+
+        ``sources``: those that are declared, likewise.
+        """
         self._connection = connection
         self._read = read
         self._options = options
         self._obeyed = obeyed
         self._jobs = jobs
+        self._requests = {name: source.request for name, source in sources.items()}
         self._by_agent: dict[str, StoredRobotsReport] = {}
 
     def is_obeyed(self, source: str) -> bool:
         """Whether the runs of a source obey robots.txt."""
-        job = self._jobs.get(source)
-        return self._obeyed if job is None else job.config.respect_robots_txt
+        job, request = self._jobs.get(source), self._requests.get(source, SourceRequest())
+        if job is not None:
+            return job.config.respect_robots_txt
+        return self._obeyed if request.obey_robots is None else request.obey_robots
 
     def rule(self, url: str, source: str) -> dict[str, Any] | None:
         """Return what the stored copy says of an address to a source, as ``why`` has it.
@@ -135,7 +144,8 @@ class RobotsOfSources:
     def of(self, source: str) -> StoredRobotsReport:
         """Return the copies for the agent of a source."""
         job, options = self._jobs.get(source), self._options
-        agent = options.agent or (options.user_agent if job is None else job.config.user_agent)
+        own = self._requests.get(source, SourceRequest()).user_agent or options.user_agent
+        agent = options.agent or (own if job is None else job.config.user_agent)
         if agent not in self._by_agent:
             read = self._read(options.parser, agent)
             self._by_agent[agent] = StoredRobotsReport(self._connection, read)

@@ -139,7 +139,8 @@ def story_robots_text(robots: dict[str, Any] | None) -> str | None:
         text += f" by the copy of {robots['fetchedAt']}: {_rule_text(robots)}"
     if robots["error"] is not None:
         text += f"; the request at {robots['failedAt']} failed: {robots['error']}"
-    return text if robots["obeyed"] else f"{text}; ignored, because ROBOTSTXT_OBEY is off"
+    unobeyed = "ignored, because obey_robots or ROBOTSTXT_OBEY is off"
+    return text if robots["obeyed"] else f"{text}; {unobeyed}"
 
 
 def _rule_text(robots: dict[str, Any]) -> str:

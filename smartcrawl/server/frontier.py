@@ -173,6 +173,7 @@ class Holders:
             robots,
             obeyed=options.robots_obeyed,
             jobs={name: job for name, job in jobs.items() if not declared.declares(name)},
+            sources=declared,
         )
 
     @property

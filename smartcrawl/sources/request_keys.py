@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.model.setting_values import Number, Setting, Whole
+from smartcrawl.model.setting_values import Number, Setting, Switch, Whole
 from smartcrawl.sources.kinds import FILES, GITHUB, SHAREPOINT, SITE
 
 MOST_HEADERS: Final = 20
@@ -109,6 +109,8 @@ class RequestKey:
             isinstance(value, bool) or not isinstance(value, int | float)
         ):
             raise self.form.error(value, "a number without quotes")
+        if isinstance(self.form, Switch) and not isinstance(value, bool):
+            raise self.form.error(value, self.form.takes_written)
         return self.form.read(value)
 
 
@@ -128,6 +130,14 @@ REQUEST_KEYS: Final[Mapping[str, RequestKey]] = {
             " that robots.txt is read for"), "USER_AGENT", _WEB),
         RequestKey(_Headers("headers", None, "table",
             "further headers, to the origins of the seeds only"), None, _SITES),
+        RequestKey(Number("timeout", None, "seconds", "seconds for a whole answer",
+            least=1, most=3_600), "DOWNLOAD_TIMEOUT", _SITES),
+        RequestKey(Whole("max_size", None, "bytes", "bytes of one body, at most; larger ones are"
+            " not read", least=1_024, most=1 << 30), "DOWNLOAD_MAXSIZE", _SITES),
+        RequestKey(Whole("retry", None, "requests", "more tries after a passing failure",
+            least=0, most=20), "RETRY_TIMES", _SITES),
+        RequestKey(Switch("obey_robots", None, "switch", "whether robots.txt is asked and obeyed;"
+            " each run that does not says so"), "ROBOTSTXT_OBEY", _SITES),
     )
 }
 # fmt: on
@@ -139,6 +149,10 @@ class SourceRequest:
     concurrency: int | None = None
     user_agent: str | None = None
     headers: HeaderLines = ()
+    timeout: float | None = None  #: seconds
+    max_size: int | None = None  #: bytes
+    retry: int | None = None
+    obey_robots: bool | None = None
 
     @classmethod
     def declared(cls, values: Mapping[str, object]) -> Self:

@@ -145,3 +145,43 @@ def test_due_keeps_the_keys(crawl: Crawl, site: Site):
     assert [(r.headers["user-agent"], r.headers["x-team"]) for r in asked] == [
         ("docsbot/3", "docs")
     ]
+
+
+def test_limits_and_robots_are_those_of_the_source(crawl: Crawl, site: Site):
+    site.pages |= {
+        "/robots.txt": Page("User-agent: *\nDisallow: /hidden\n", content_type="text/plain"),
+        "/": html("Home", "/hidden", "/large", "/busy"),
+        "/hidden": html("Hidden", text="covert"),
+        "/large": html("Large", text="bulky " * 1_000),
+        "/busy": Page("later", status=503),
+    }
+    head = f'[sources.s]\nseeds = ["{site.url("/")}"]\n'
+    crawl.declare(f"{head}max_size = 4096\nretry = 0\nobey_robots = false\n")
+    said = str(crawl(source="s", expect=None))
+    assert "s: robots.txt is not obeyed, because obey_robots = false in its table" in said
+    assert (site.count("/robots.txt"), site.count("/busy")) == (0, 1)
+    assert (crawl.hits("covert"), crawl.hits("bulky")) == (["/hidden"], [])
+    assert crawl.outcomes()["/large"] == "failed"
+
+    crawl.declare(head)
+    said = str(crawl(source="s", expect=None))
+    assert "robots.txt is not obeyed" not in said
+    assert (site.count("/robots.txt"), crawl.hits("bulky")) == (1, ["/large"])
+    assert crawl.outcomes()["/hidden"] == "excluded"
+
+
+def test_the_story_of_a_page_reads_robots_as_its_source_does(crawl: Crawl, site: Site):
+    site.pages |= {
+        "/robots.txt": Page(ROBOTS, content_type="text/plain"),
+        "/": html("Home", "/hidden"),
+        "/hidden": html("Hidden"),
+    }
+    head = f'[sources.s]\nseeds = ["{site.url("/")}"]\nuser_agent = "docsbot/3"\n'
+    crawl.declare(head)
+    crawl(source="s")
+    told = crawl.run("why", site.url("/hidden")).out
+    assert "disallowed by the copy" in told
+    assert "ignored" not in told
+    crawl.declare(f"{head}obey_robots = false\n")
+    told = crawl.run("why", site.url("/hidden")).out
+    assert "ignored, because obey_robots or ROBOTSTXT_OBEY is off" in told

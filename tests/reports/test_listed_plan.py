@@ -69,7 +69,9 @@ def stored(source: Source, options: Options) -> tuple[Desk, str]:
 def plan(desk: Desk, source: Source, options: Options, listing: Told) -> dict[str, Any]:
     declared, numbers = {"docs": source}, {"docs": desk._run.source}
     read = RobotsOptions.of(settings.defaults)
-    robots = RobotsOfSources(desk.connection, robots_txt_check, read, obeyed=False, jobs={})
+    robots = RobotsOfSources(
+        desk.connection, robots_txt_check, read, obeyed=False, jobs={}, sources={}
+    )
     [found] = plan_reports(
         desk.connection, numbers, declared, options, robots, limit=9, listing=lambda source: listing
     )

@@ -30,6 +30,12 @@ BAD = {
     "concurrency zero": ("concurrency = 0", "concurrency is 0: expected a whole number from 1 to"),
     "concurrency a fraction": ("concurrency = 1.5", "concurrency is 1.5: expected a whole number"),
     "concurrency too high": ("concurrency = 101", "concurrency is 101: expected a whole number"),
+    "timeout of nothing": ("timeout = 0", "timeout is 0: expected a number from 1 to 3600"),
+    "timeout in quotes": ('timeout = "60"', "timeout is '60': expected a number without quotes"),
+    "size below a page": ("max_size = 10", "max_size is 10: expected a whole number from 1024 to"),
+    "retry without end": ("retry = 21", "retry is 21: expected a whole number from 0 to 20"),
+    "robots in quotes": ('obey_robots = "no"', "obey_robots is 'no': expected true or false"),
+    "robots a number": ("obey_robots = 0", "obey_robots is 0: expected true or false, without"),
     "agent empty": ("user_agent = ''", "user_agent is '': expected 1 to 256 printable ASCII"),
     "agent of two lines": ('user_agent = "a\\nb"', "expected 1 to 256 printable ASCII"),
     "agent with blanks around": ("user_agent = ' a'", "expected 1 to 256 printable ASCII"),
@@ -102,6 +108,19 @@ def test_the_keys_of_a_table_are_those_of_the_source(declare: Declare):
         "USER_AGENT": "docs/1",
     }
     assert declare(SEEDS)["a"].request.settings == {}
+
+
+def test_limits_of_one_source_take_the_places_of_settings(declare: Declare):
+    lines = "timeout = 2.5\nmax_size = 2048\nretry = 0\nobey_robots = false"
+    request = declare(SEEDS + lines)["a"].request
+
+    assert request.settings == {
+        "DOWNLOAD_TIMEOUT": 2.5,
+        "DOWNLOAD_MAXSIZE": 2048,
+        "RETRY_TIMES": 0,
+        "ROBOTSTXT_OBEY": False,
+    }
+    assert request == SourceRequest.declared(request.table)
 
 
 def test_a_delay_of_zero_is_set(declare: Declare):

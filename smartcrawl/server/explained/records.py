@@ -121,6 +121,7 @@ class ReadSources:
             context.server.robots,
             obeyed=context.options.robots_obeyed,
             jobs=self.jobs,
+            sources=self.known,
         )
 
     def may_read(self, name: str) -> bool:
