@@ -332,7 +332,9 @@ class LoginSession:
 
     def _by_login(self, waiting: list[Visit]) -> tuple[list[Visit], list[Visit]]:
         """Return the answers that this login brought, and those that another one did."""
-        number, current, older = self.number, [], []
+        number = self.number
+        current: list[Visit] = []
+        older: list[Visit] = []
         for visit in waiting:
             is_current = visit.attempt is not None and visit.attempt.login == number
             (current if is_current else older).append(visit)
