@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, compress, count, pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -144,11 +144,10 @@ class _Page:
 
     def _between_marks(self, tokens: Sequence[str]) -> Iterable[_Block]:
         text, last = self._text, 0
-        for at, token in enumerate(tokens):
-            if token in _MARKS:
-                if size := text[at] - text[last]:
-                    yield _Block(last, at, size)
-                last = at + 1
+        for at in compress(count(), map(_MARKS.__contains__, tokens)):
+            if size := text[at] - text[last]:
+                yield _Block(last, at, size)
+            last = at + 1
         if size := text[-1] - text[last]:
             yield _Block(last, len(tokens), size)
 

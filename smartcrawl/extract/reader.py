@@ -373,14 +373,25 @@ class Regions:
         self._closing = self._depth
 
     def _is_open(self, region: Region) -> bool:
-        return any(region is other for _, other, _ in self._open)
+        for _, other, _ in self._open:  # noqa: SIM110  # a generator takes twice as long
+            if other is region:
+                return True
+        return False
 
     def _close_region(self) -> None:
         tokens = self._tokens
         while self._open and self._open[-1][0] == self._depth:
             _, region, start = self._open.pop()
             span = (start, len(tokens))
-            match region:
+            match region:  # the frequent ones first
+                case Region.LIST:
+                    self._seen.blocks.append(TokenBlock(LIST, start, len(tokens)))
+                case (
+                    Region.MUTED | Region.INERT | Region.NOSCRIPT | Region.TITLE | Region.DATA
+                ):
+                    self._note_muted(region, start)
+                    del tokens[start:]
+                    self._muted = False
                 case Region.BOILERPLATE:
                     self._seen.boilerplate.append(span)
                 case Region.MAIN:
@@ -397,14 +408,6 @@ class Regions:
                     self._seen.blocks.append(TokenBlock(CODE, start, len(tokens)))
                 case Region.TABLE:
                     self._close_table(start)
-                case Region.LIST:
-                    self._seen.blocks.append(TokenBlock(LIST, start, len(tokens)))
-                case (
-                    Region.MUTED | Region.INERT | Region.NOSCRIPT | Region.TITLE | Region.DATA
-                ):
-                    self._note_muted(region, start)
-                    del tokens[start:]
-                    self._muted = False
                 case _:
                     assert_never(region)
         self._closing = self._open[-1][0] if self._open else 0
@@ -641,18 +644,22 @@ class MarkupReader(Regions):
     def _open_block(self, tag: str, attributes: Attributes) -> None:
         self._tokens.append(BREAK)
         if attributes:
-            role = attributes.get("role")
-            if (
-                "hidden" in attributes
-                or (role is not None and role.lower() in ROLES)
-                or attributes.get("aria-hidden") == "true"
-            ):
-                self._open_region(Region.BOILERPLATE)
-            elif role == "main":
-                self._open_content(Region.MAIN)
+            if "role" in attributes or "hidden" in attributes or "aria-hidden" in attributes:
+                self._open_role(attributes)
             classes = attributes.get("class")
             if classes and "sig" in classes and tag != "dt" and "sig" in classes.split():
                 self._note_place(attributes, DEFINITION)
+
+    def _open_role(self, attributes: Attributes) -> None:
+        role = attributes.get("role")
+        if (
+            "hidden" in attributes
+            or (role is not None and role.lower() in ROLES)
+            or attributes.get("aria-hidden") == "true"
+        ):
+            self._open_region(Region.BOILERPLATE)
+        elif role == "main":
+            self._open_content(Region.MAIN)
 
     def _open_content(self, region: Region) -> None:
         if not self._is_open(Region.BOILERPLATE):
@@ -993,7 +1000,7 @@ class MarkupReader(Regions):
 
 
 def _is_section(classes: str | None) -> bool:
-    return classes is not None and "section" in classes.split()
+    return classes is not None and "section" in classes and "section" in classes.split()
 
 
 _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {

@@ -261,9 +261,10 @@ class Heading(NamedTuple):
 
 def markup_line(text: str) -> str:
     """Return ``text`` as one line with single spaces and without marks."""
-    for mark in (BREAK, CELL, ROW, _SPACE, _TAB, _NEWLINE):
-        if mark in text:
-            text = text.replace(mark, " ")
+    if not text.isprintable():  # no mark is
+        for mark in (BREAK, CELL, ROW, _SPACE, _TAB, _NEWLINE):
+            if mark in text:
+                text = text.replace(mark, " ")
     return " ".join(text.split())
 
 
