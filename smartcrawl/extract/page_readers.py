@@ -17,6 +17,8 @@ from smartcrawl.model.exceptions import GivenUpError
 
 logger = logging.getLogger(__name__)
 
+#: The crawling process has no memory, thread or descriptor left for a process; no page is at fault.
+_NO_MEANS: Final = (RuntimeError, MemoryError, OSError)
 _TRIES: Final = 2  #: of a page whose process dies
 _LOOK: Final = 0.25  #: seconds between two looks whether the crawl is stopping
 _PATIENCE: Final = 0.5  #: seconds in which pages that are being read may end after a stop
@@ -67,13 +69,15 @@ class PageReaders:
                 break
             try:
                 return await self._begun().read(task)
-            except (FormatError, RuntimeError) as failure:
-                if self._given_up:
-                    raise GivenUpError("the run ended while the page was read") from failure
-                if not isinstance(failure, FormatError) or failure.kind is not FormatFault.CRASHED:
+            except FormatError as failure:
+                self._check_given_up(failure)
+                if failure.kind is not FormatFault.CRASHED:
                     raise
                 logger.debug("no answer of the process that reads %s: %s", task.url, failure)
                 error = failure
+            except _NO_MEANS as failure:
+                self._check_given_up(failure)
+                self._fall_back(failure)
         if isinstance(error, ProcessStartError):
             self._fall_back(error)
         elif error is not None:
@@ -122,7 +126,7 @@ class PageReaders:
     async def _start(self) -> None:
         """Start the processes; those that end at once are started again by the next page."""
         assert self._pool is not None
-        with suppress(FormatError, RuntimeError):
+        with suppress(FormatError, *_NO_MEANS):
             await self._pool.start()
         self._is_ready = True
 
@@ -140,3 +144,7 @@ class PageReaders:
                 "pages are read in the crawling process, because %s; READ_PROCESSES=0 says so, too",
                 error,
             )
+
+    def _check_given_up(self, error: Exception) -> None:
+        if self._given_up:
+            raise GivenUpError("the run ended while the page was read") from error

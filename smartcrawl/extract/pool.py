@@ -815,10 +815,10 @@ class ParsingPortions:
             pages = [task for task, _ in portion]
             try:
                 found = await self._pool.read_pages(pages, self._selected)
-            except RuntimeError as error:
+            except Exception as error:  # noqa: BLE001  # every waiting page gets a result
                 _fail(portion, error)
                 continue
-            except BaseException as error:  # every waiting page gets a result
+            except BaseException as error:  # likewise
                 _fail(portion, error)
                 raise
             for (_, future), result in zip(portion, found, strict=True):

@@ -165,6 +165,17 @@ def test_where_the_system_starts_no_process_the_crawling_process_reads(monkeypat
     assert len(here) == 2
 
 
+def test_where_this_process_has_no_thread_left_it_reads_itself(monkeypatch, caplog, here):
+    def refused(*_: Any, **__: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(pools, "Thread", refused)
+
+    assert with_readers(texts("a", "b")) == ["a", "b"]
+    assert caplog.text.count("can't start new thread") == 1
+    assert len(here) == 2
+
+
 def test_where_no_process_starts_the_crawling_process_reads_and_says_so_once(
     monkeypatch, caplog, here
 ):
