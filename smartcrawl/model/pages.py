@@ -332,6 +332,7 @@ class VisitAttempt:
     login: int = 0
     login_until: float = inf  #: Unix seconds until which the credentials of its requests hold
     shows_login: bool | None = None  #: whether the last answer shows the proof; None: it cannot
+    met_wall: bool = False  #: whether its browser saw a wall, so that no proof of its own counts
     rendering: NewRendering | None = None  #: what its last answer was made of by a browser
     confirmed: bool = False  #: whether the data of the page was found to be as it was
     waits: bool = False  #: whether the page is left to a later run (RENDER_PER_RUN)

@@ -90,5 +90,8 @@ class RunLogin(Protocol):
     async def ready(self) -> bool:
         """Log in before the first request, and renew what ends; False: nothing is to be asked."""
 
+    async def lasted(self, number: int) -> bool:
+        """Whether what came since a login, by its number, is none of a lost session's."""
+
     async def settle(self) -> Settled:
         """Ask the proof page, and decide about the answers that waited before."""

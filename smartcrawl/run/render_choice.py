@@ -295,15 +295,18 @@ class RenderChoice:
     async def _sampled(self, attempt: VisitAttempt, document: Answer) -> Taken | None:
         """Read a page both ways; return what the browser shows where that is needed."""
         page, template = attempt.page, self._template(attempt.page)
+        login = self.session.number if self.session is not None else 0
         try:
             found = await self.pages.look(document)
         except RenderingError as error:
             self.missing = str(error)
             self.landed(page)
             return None
-        if found.problem or self._lacks_proof(document, found):
+        is_wall = not found.problem and await self._is_wall(document, found, login)
+        if found.problem or is_wall:
             why = found.problem or "it does not show that the crawl is logged in"
             logger.info("%s is read without a browser: %s", page.url, why)
+            attempt.met_wall = is_wall
             self._tries[template] += 1
             self._done(page, document)
             return None
@@ -345,11 +348,16 @@ class RenderChoice:
         finally:
             self._done(page, document)
 
-    def _lacks_proof(self, document: Answer, found: Rendering) -> bool:
-        """Whether a page is a wall: it says nothing about the pages behind it."""
-        if self.session is None:
+    async def _is_wall(self, document: Answer, found: Rendering, login: int) -> bool:
+        """Whether a page may be a wall, which says nothing about the pages behind it.
+
+        A document with the proof may have scripts and data that a lost session brought.
+        """
+        session = self.session
+        if session is None:
             return False
-        return self.session.shows(document.showing(found.html)) is False
+        lacks = session.shows(document.showing(found.html)) is False
+        return lacks or not await session.lasted(login)
 
     def _done(self, page: Page, document: Answer) -> None:
         self.pages.forget(document)

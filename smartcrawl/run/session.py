@@ -227,7 +227,8 @@ class LoginSession:
 
     def judge(self, attempt: VisitAttempt, answer: Answer) -> None:
         """Note whether an answer to a request of a visit shows the proof."""
-        attempt.shows_login = self.shows(answer) if attempt.login else None
+        is_said = attempt.login and not attempt.met_wall
+        attempt.shows_login = self.shows(answer) if is_said else None
         if attempt.login and time.time() >= attempt.login_until:
             attempt.login = _EXPIRED
 
@@ -297,6 +298,14 @@ class LoginSession:
                 if not self.is_ready and self.over is None:
                     await self._log_in(renews=self.number > 0)
         return self.over is None
+
+    async def lasted(self, number: int) -> bool:
+        """Whether the session of this number lasts: asks the proof page, after what is in doubt."""
+        async with self._lock:
+            if self.over is not None or self.number != number:
+                return False
+            proof, _ = await self._proof_in_words()
+            return proof is Proof.HELD
 
     async def settle(self) -> Settled:
         """Ask the proof page, and decide about the answers that waited before."""

@@ -121,6 +121,7 @@ def test_samples_are_taken_with_the_session_and_none_of_its_walls(
     app.pages["/api/me.json"] = data(menu=[*PATHS, *TEXTS], account="/account")
     crawl(source="app", expect=None)
     assert (crawl.hits("teaser"), crawl.hits('"Sign in"')) == ([], [])
+    assert set(crawl.hits('"my account"')).isdisjoint(PATHS), "a shell"
     app.lasts = 10**9
     crawl(source="app")
     assert set(crawl.pages()) == {*PATHS, *TEXTS, "/account"}  # which is not there
