@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Any, Final
 
 from smartcrawl.extract.chunks import places_between, section_places
@@ -52,9 +53,12 @@ def hits_with_places(connection: Connection, hits: Sequence[Hit]) -> list[Hit]:
             places = places_in_document(chunk, documents.get(no, ()))
         return chunk_with_best_place(chunk, places)
 
-    return [
-        replace(hit, chunks=tuple(placed(hit.no, chunk) for chunk in hit.chunks)) for hit in hits
-    ]
+    found = []
+    for hit in hits:
+        chunks = tuple([placed(hit.no, chunk) for chunk in hit.chunks])
+        is_same = all(map(is_, chunks, hit.chunks))
+        found.append(hit if is_same else replace(hit, chunks=chunks))
+    return found
 
 
 def _stored_places(
@@ -78,6 +82,8 @@ def _stored_places(
 
 def chunk_with_best_place(chunk: HitChunk, places: Sequence[ChunkPlace]) -> HitChunk:
     """Return a chunk of a hit with the place in it that answers best."""
+    if not places:
+        return chunk
     best = best_chunk_place(places, chunk.found, chunk.text)
     page = None if best is None else page_of_place(best.id)
     section = "" if best is None or page is not None else best.id

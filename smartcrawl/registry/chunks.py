@@ -16,6 +16,9 @@ from smartcrawl.registry.pack import numbers_for_sql
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+_NO_PLACES: Final = "[]"
+
+
 def chunk_places_as_text(places: Iterable[ChunkPlace]) -> str:
     """Return the places of a chunk as they are stored: JSON ``[[start, id, defines], …]``.
 
@@ -28,6 +31,8 @@ def chunk_places_as_text(places: Iterable[ChunkPlace]) -> str:
 
 def chunk_places_of_text(text: str) -> tuple[ChunkPlace, ...]:
     """Return the places that ``chunk_places_as_text`` wrote."""
+    if text == _NO_PLACES:
+        return ()
     return tuple(ChunkPlace(start, name, bool(rest)) for start, name, rest in json.loads(text))
 
 

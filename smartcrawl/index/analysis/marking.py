@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, compress, islice
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.analysis.stems import KeyFinder, Place, index_keys, index_places
@@ -16,9 +17,8 @@ from smartcrawl.index.analysis.words import (
 
 SHOWN: Final = 32  #: words of a snippet
 _PAIR: Final = 0.5  #: words that a pair of letters counts, of a script without spaces
-_FEW: Final = 8  #: words found that are looked up one by one
 _DOTS: Final = "…"
-_SENTENCE: Final = re.compile(r"[.!?:…]\s|[。！？।۔]|\n")
+_SENTENCE: Final = re.compile(r"[.!?:…。！？।۔\n](?:(?<=[。！？।۔\n])|\s)")
 
 _KATAKANA: Final = re.compile("[\u30a1-\u30ff]{2}")
 
@@ -92,39 +92,25 @@ class Marker:
         are shown are looked up.
         """
         spaced = text_with_spaces(plain)
-        words = spaced.split()
-        many = len(words)
+        places = _PlainPlaces(spaced)
+        many = len(places)
         if known is None or self._finder.needs_words:
             found = self._finder.spans(index_keys(plain, self._language), spaced.lower().split())
         else:
             found = [(at, at + 1, term) for at, term in known if at < many]
-        first, last, begin = 0, many - 1, 0
+        first, last = 0, many - 1
         if many > SHOWN:
             start, behind = _fullest(found)
-            begin = max(0, start - SHOWN)
-            places = _plain_places(spaced, words, begin, behind + SHOWN)
-            first = begin + _plain_beginning(text, places, start - begin, behind - 1 - begin)
+            first = places.beginning(text, start, behind - 1)
             first = max(0, min(first, many - SHOWN))
             last = first + SHOWN - 1
-        else:
-            places = _plain_places(spaced, words, 0, many)
-        start = places[first - begin][0] if first else 0
-        end = places[last + 1 - begin][0] if last + 1 < many else len(text)
-        here = [
-            (one - begin, stop - begin, term)
-            for one, stop, term in found
-            if first <= one and stop <= last + 1
-        ]
+        start = places[first][0] if first else 0
+        end = places[last + 1][0] if last + 1 < many else len(text)
+        here = [one for one in found if first <= one[0] and one[1] <= last + 1]
         shown = " ".join(_with_marks(text, places, here, (start, end), self._marks).split())
         before = f"{_DOTS} " if first else ""
         dots = f" {_DOTS}" if last + 1 < many else ""
-        if len(found) > _FEW:
-            begin, places = 0, _plain_places(spaced, words, 0, many)
-        there = begin + len(places)
-        starts = tuple(
-            (places[one - begin][0] if begin <= one < there else _start(spaced, one), term)
-            for one, _, term in found
-        )
+        starts = tuple([(places[one][0], term) for one, _, term in found])
         return MarkedPart(f"{before}{shown}{dots}", starts)
 
     def _found(self, places: Sequence[Place]) -> list[tuple[int, int, int]]:
@@ -154,7 +140,7 @@ class Marker:
 
 def _with_marks(
     text: str,
-    places: Sequence[tuple[Any, ...]],
+    places: Sequence[tuple[Any, ...]] | _PlainPlaces,
     found: Sequence[tuple[int, int, int]],
     shown: tuple[int, int],
     marks: Marks,
@@ -178,22 +164,42 @@ def _with_marks(
     return made + text[at:end]
 
 
-def _start(spaced: str, word: int) -> int:
-    """Return where a word of a text of ASCII begins; ``spaced`` has spaces for its signs."""
-    return len(spaced) - len(spaced.split(None, word)[word].lstrip())
+class _PlainPlaces:
+    """Where the words of a text of ASCII begin and end; most of them are never asked for.
 
+    >>> places = _PlainPlaces(" red  lamp ")
+    >>> len(places), places[0], places[1]
+    (2, (1, 4), (6, 10))
+    """
 
-def _plain_places(
-    spaced: str, words: Sequence[str], first: int, behind: int
-) -> list[tuple[int, int]]:
-    """Return where some words of a text begin and end; ``spaced`` has spaces for its signs."""
-    at = _start(spaced, first) if first else 0
-    found = []
-    for word in words[first : behind + 1]:
-        start = spaced.index(word, at)
-        at = start + len(word)
-        found.append((start, at))
-    return found
+    def __init__(self, spaced: str) -> None:
+        """``spaced``: the text with spaces for its signs."""
+        self._sizes = list(map(len, spaced.split(" ")))
+        self._ends = list(accumulate(self._sizes))  # without the spaces, one behind each part
+        #: Parts that are no space alone.
+        self._words: Sequence[int] = range(len(self._sizes))
+        if not all(self._sizes):
+            self._words = list(compress(self._words, self._sizes))
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __getitem__(self, word: int) -> tuple[int, int]:
+        part = self._words[word]
+        end = self._ends[part] + part
+        return end - self._sizes[part], end
+
+    def beginning(self, text: str, first: int, last: int) -> int:
+        """Return what ``_beginning`` does where each word counts as one."""
+        room = SHOWN - (last + 1 - first)
+        if room < 1 or not first:
+            return first
+        least = max(0, first - room)
+        start = self[least - 1][1] if least else 0
+        ends = [found.end() for found in _SENTENCE.finditer(text, start, self[first - 1][0])]
+        if ends:
+            return bisect_left(range(first), ends[-1], least, key=lambda word: self[word][0])
+        return max(least, first - int(room / 2)) if least else 0
 
 
 def _fullest(found: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
@@ -262,20 +268,6 @@ def _window(
     while first and ends[end + 1] - ends[first - 1] <= SHOWN:
         first -= 1
     return first, end
-
-
-def _plain_beginning(text: str, places: Sequence[tuple[int, int]], first: int, last: int) -> int:
-    """Return what ``_beginning`` does where each word counts as one."""
-    room = SHOWN - (last + 1 - first)
-    begin = first
-    while begin and first - begin + 1 <= room:
-        begin -= 1
-        if begin == 0:
-            return begin
-        start, end = places[begin - 1][1], places[begin][0]
-        if text[start:end] != " " and _SENTENCE.search(text, start, end):
-            return begin
-    return max(begin, min(first, first - int(room / 2)))
 
 
 def _beginning(

@@ -31,12 +31,11 @@ _MOST_COUNTED: Final = 8  #: chunks of one further page
 
 
 class ChunkFacts(NamedTuple):
-    """A chunk without its text: its content, place and headings."""
+    """A chunk without its text: its content, and its place in it."""
 
     no: int
     content: int
     position: int
-    headings: str
 
 
 class ChunksAsked(NamedTuple):
@@ -62,6 +61,7 @@ class ChunkPlaces(NamedTuple):
     text: int  #: words of its text alone
     #: For each phrase its places in title, headings, text and descriptions, in this order.
     phrases: Sequence[Sequence[Sequence[int]]]
+    headings: str = ""  #: if any of the phrases is there
 
 
 class Window(NamedTuple):
@@ -191,9 +191,7 @@ def counted_page(
                 lead[term] += before + at < LEAD_LENGTH
             before, expected = before + known.length, expected + 1
         parts.append(
-            RankedPart(
-                chunk.no, chunk.headings, "", chunk.position, "", found, has_above=bool(above)
-            )
+            RankedPart(chunk.no, known.headings, "", chunk.position, "", found, None, bool(above))
         )
         named = 0.0
         for phrase, gain in page.gains:

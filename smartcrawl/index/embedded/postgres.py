@@ -121,8 +121,8 @@ def words_vector(
 #: Chunks by the rank of each word times its weight, for their lengths. Equal hashes are compared
 #: further among the chunks that are returned, and those that are equal to the last of them.
 _BEST: Final = """
-SELECT b.no, b.content, b.position, b.headings FROM (
-    SELECT k.no, k.content, k.position, k.headings, k.hash, {ranks} AS rank
+SELECT b.no, b.content, b.position FROM (
+    SELECT k.no, k.content, k.position, k.hash, {ranks} AS rank
       FROM chunk k {joined} WHERE k.words @@ :any::tsquery {conditions}
      ORDER BY rank DESC, k.hash FETCH FIRST (:most) ROWS WITH TIES
   ) b JOIN content c ON c.no = b.content JOIN source o ON o.no = c.source
@@ -208,9 +208,8 @@ class TsVector:
             ends = of_title + 1, of_title + of_headings + 2
             # a word of six letters; a pair of letters is a word, too
             length = max(long // LETTERS, words - of_title - of_headings)
-            found[no] = ChunkPlaces(
-                of_title, length, length, [_in_fields(at, phrase, ends) for phrase in phrases]
-            )
+            in_fields = [_in_fields(at, phrase, ends) for phrase in phrases]
+            found[no] = ChunkPlaces(of_title, length, length, in_fields, headings)
         return found
 
     def texts(
