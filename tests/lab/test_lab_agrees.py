@@ -36,7 +36,7 @@ ONE_BY_ONE = {"CONCURRENT_REQUESTS": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
 
 #: Times are those of the clock, and latencies those of the machine: only whether there is one.
 TIMES = {
-    "at", "created_at", "crawl_delay_ms", "downloaded", "fetched_at", "finished_at",
+    "at", "created_at", "crawl_delay_ms", "downloaded", "ended_at", "fetched_at", "finished_at",
     "first_crawled_at",
     "first_indexed", "first_seen", "fresh_at", "gone_since", "last_answered", "last_changed",
     "last_checked",
@@ -46,8 +46,9 @@ TIMES = {
 }  # fmt: skip
 #: Events that one statement wrote are in the order in which the database had their pages.
 UNORDERED = {("event", "no")}
-#: Digests of all settings, of which the two tellings have some of their own: whether there is one.
-DIGESTS = {("source", "configuration")}
+#: Digests of all settings, of which the two tellings have some of their own, and ids that are
+#: drawn: whether there is one.
+DIGESTS = {("source", "configuration"), ("removal_order", "id")}
 #: Of [moment, visits, bytes], the progress of a run, the moment is not compared.
 MARKS = "marks"
 #: The client of the real crawl words what a message of a failure has in brackets.
