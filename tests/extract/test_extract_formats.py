@@ -738,6 +738,14 @@ def test_odt_gives_the_text_that_is_seen():
     assert text(odt(body), ODT) == "a\nb\ncd"
 
 
+def test_a_short_text_has_the_language_that_its_package_declares():
+    page = "<html xmlns='http://www.w3.org/1999/xhtml'><body><p>OK</p></body></html>"
+    book = epub(**{"OEBPS/text/chapter 1.xhtml": page, "OEBPS/text/two.xhtml": page})
+
+    assert read(book, EPUB).language == "en"
+    assert read(odt("<text:p>OK</text:p>"), ODT).language == "en"
+
+
 @pytest.mark.parametrize(
     "files",
     [

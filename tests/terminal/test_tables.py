@@ -109,6 +109,14 @@ def test_without_room_a_row_is_a_list_of_its_cells(monkeypatch: pytest.MonkeyPat
     assert lines.count("run: 6") == 1
 
 
+def test_a_sentence_below_its_row_goes_on_further_to_the_right(monkeypatch: pytest.MonkeyPatch):
+    lines = shown(SHORT | {"why": "so many words " * 9}, width=60, monkeypatch=monkeypatch)
+
+    first = next(n for n, line in enumerate(lines) if line.startswith("    why: so many"))
+    assert all(re.match(r" {6}\w", line) for line in lines[first + 1 :])
+    assert len(lines) > first + 1
+
+
 def test_columns_without_text_are_left_out_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
     assert "why" not in shown(SHORT, width=80, monkeypatch=monkeypatch)[0]
     assert "why" in shown(SHORT, width=None, monkeypatch=monkeypatch)[0]
