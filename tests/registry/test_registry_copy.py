@@ -20,7 +20,7 @@ LEFT_OUT = frozenset(
         "left_upload", "domain_store", "embed_failure", "library_item", "library_move",
         "library_address", "library_drive", "library_drive_item", "library_metadata", "api_key",
         "reply", "job", "job_run", "library_job", "process", "due_run", "rebuild", "run_host",
-        "run_sample", "host_now", "collapse", "change", "shared_change", "event", "login",
+        "run_sample", "host_now", "collapse", "shared_change", "event", "login",
         "removal_order",
         "page_session", "notice", "notice_target", "stale_source",
     }
