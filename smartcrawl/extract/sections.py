@@ -302,48 +302,45 @@ def text_sections(
     for start, end in excluded:
         kept[start:end] = [BREAK] * (end - start)
     divided = TokenBlocks(blocks)
-    white = _white_of("".join(kept))
     found: list[Section] = []
     level, title, begin = 0, "", 0
     for heading in (*headings, Heading(len(kept), len(kept), 0)):
         following = markup_line("".join(kept[heading.start : heading.end]))
         if not following and heading.start < len(kept):
             continue
-        parts = divided.between(begin, heading.start)
-        section = _section(level, title, kept[begin : heading.start], parts, white)
+        section = _section(kept, level, title, (begin, heading.start), divided)
         if title or section.text:
             found.append(section)
         level, title, begin = heading.level, following, heading.end
     return tuple(found)
 
 
-def _section(
-    level: int, title: str, tokens: list[str], parts: Sequence[TokenBlock], white: Sequence[str]
-) -> Section:
+def _section(kept: list[str], level: int, title: str, span: Span, blocks: TokenBlocks) -> Section:
+    tokens = kept[slice(*span)]
+    parts = blocks.between(*span)
     if not parts:
-        return Section(level, title, _lines(tokens, white))
-    return Section(level, title, *_marked_lines(tokens, parts, white))
+        return Section(level, title, _lines(tokens))
+    return Section(level, title, *_marked_lines(tokens, parts))
 
 
-def _lines(tokens: Iterable[str], white: Sequence[str]) -> str:
+def _lines(tokens: Iterable[str]) -> str:
     text = "".join(tokens)
     if CELL in text:
         text = " ".join(part.strip(_AROUND_CELLS) for part in text.split(CELL))
     if ROW in text:
         text = text.replace(ROW, BREAK)
-    lines = _collapsed(_lines_with_spaces(text, white))
+    lines = _collapsed(_lines_with_spaces(text, _white_of(text)))
     if _has_layout(text):
         lines = _laid_out(lines)
     return "\n".join(filter(None, lines))
 
 
-def _marked_lines(
-    tokens: list[str], parts: Sequence[TokenBlock], white: Sequence[str]
-) -> tuple[str, tuple[Block, ...]]:
+def _marked_lines(tokens: list[str], parts: Sequence[TokenBlock]) -> tuple[str, tuple[Block, ...]]:
     """Return the same text as ``_lines``, and the blocks that are in it."""
     text = "".join(tokens)
     if markup_has_block_marks(text):
-        return _lines(tokens, white), ()
+        return _lines(tokens), ()
+    white = _white_of(text)
     parts = [without_last_marks(tokens, part, _ENDS) for part in parts]
     mark_token_blocks(tokens, parts)
     text = "".join(tokens)
@@ -359,13 +356,11 @@ def _marked_lines(
     return "\n".join(filter(None, lines)), marked.blocks(parts, lines)
 
 
-def _white_of(text: str) -> list[str]:
-    """Return the white space that a page has; most have two or three kinds of it."""
-    known = _WHITE if text.isascii() else _WHITE + _WIDE
-    return [character for character in known if character in text]
+def _white_of(text: str) -> str:
+    return _WHITE if text.isascii() else _WHITE + _WIDE
 
 
-def _lines_with_spaces(text: str, white: Iterable[str]) -> list[str]:
+def _lines_with_spaces(text: str, white: str) -> list[str]:
     """Return the lines of ``text`` that are not empty, with spaces in place of ``white``."""
     for character in white:
         text = text.replace(character, " ")
