@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from smartcrawl.model.program import program_argument
@@ -28,6 +27,8 @@ def similar_words(
     >>> similar_words("LOST_TRESHOLD", ["LOST_THRESHOLD", "LOG_LEVEL"], most=3)
     ['LOST_THRESHOLD']
     """
+    from difflib import get_close_matches  # noqa: PLC0415  # most commands compare no words
+
     return get_close_matches(word, list(known), n=most, cutoff=least)
 
 

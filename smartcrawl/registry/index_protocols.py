@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Chunk, IndexedPage
 from smartcrawl.registry.connection import Connection
+
+if TYPE_CHECKING:  # a search needs nothing of a run's visits
+    from smartcrawl.model.batches import Batch
 
 _T = TypeVar("_T")
 
