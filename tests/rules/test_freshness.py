@@ -466,3 +466,15 @@ def test_a_budget_keeps_more_pages_fresh_than_one_interval_for_all(pace: int, sh
     assert found.requests == pytest.approx(budget * 12, rel=0.02)
     assert found.stale * 1.5 < alike
     assert found.stale == pytest.approx(found.estimate, abs=0.01)
+
+
+def test_a_replay_is_the_same_whenever_it_begins():
+    """Prices are found anew by the time since the first visit, not by that of the clock."""
+
+    def visits(begin: int) -> list[list[float]]:
+        pages = [Drawn((1 + n % 7) * DAY, n, first_seen=begin) for n in range(14)]
+        given = Freshness(0.95, DAY, 4)
+        replay_budget(pages, given, TERMS, usual=1 / DAY, since=begin, now=begin + 60 * DAY)
+        return [[at - begin for at in page.visits] for page in pages]
+
+    assert visits(1 << 30) == visits(0)
