@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from smartcrawl.commands.deliveries import deliver_command_notices
-from smartcrawl.model.exceptions import RegistryError, SourceError, UsageError
+from smartcrawl.model.exceptions import RegistryError, RegistryFullError, SourceError, UsageError
 from smartcrawl.model.program import program_argument, program_crawl_line
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
@@ -207,7 +207,7 @@ class Command(RegistryCommand):
         """Print the line of a check; return the level of the worst source.
 
         Raises:
-            RegistryError: nothing was crawled yet.
+            RegistryError: nothing was crawled yet, or the disk of the registry is full.
         """
         starts = [] if sources else failed_start_sources(connection)
         alarms = source_alarms(
@@ -223,7 +223,9 @@ class Command(RegistryCommand):
             start = program_crawl_line("https://…")
             tried = f" ({report_noun(len(starts), 'start')} failed)" if starts else ""
             raise RegistryError(f"nothing was crawled yet{tried}; start with: {start}")
-        deliver_command_notices(self.options)  # also of sources that have become stale
+        error = deliver_command_notices(self.options)  # also of sources that have become stale
+        if isinstance(error, RegistryFullError):
+            raise error  # no run can begin, and no notice says so
         level = worst_level(one.alarm for one in alarms)
         line = check_line(alarms, now)
         if opts.format == "json":

@@ -322,19 +322,23 @@ def notice_tick(
     return tick
 
 
-def deliver_notices(options: Options, *, seconds: float = COMMAND_SECONDS) -> None:
+def deliver_notices(
+    options: Options, *, seconds: float = COMMAND_SECONDS
+) -> SmartcrawlError | None:
     """Send waiting notices before a command ends; later commands and servers send the rest.
 
-    An error is logged: the command has done its work.
+    An error is logged and returned: the command has done its work.
     """
     if not options.notify:
-        return
+        return None
     database = registry_database(options.registry)
     try:
         if not database.exists():
-            return
+            return None
         note_stale_sources(options, database, int(time.time()))
         with database.translated("write"), closing(database.open()) as connection:
             Delivery(connection, options.notify, notice_guard(options)).deliver(seconds)
     except SmartcrawlError as error:
         logger.error("notices were not sent: %s", error)
+        return error
+    return None

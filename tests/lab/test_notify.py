@@ -14,7 +14,7 @@ import pytest
 import standardwebhooks
 
 from smartcrawl.commands.running import PlainSettings
-from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.exceptions import RegistryFullError, SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
@@ -297,6 +297,19 @@ def test_the_next_run_reports_one_whose_process_was_killed(sender: Sender, recei
     assert json.loads(data) == {"run": 1, "reasons": ["interrupted"]}
     sender.lab.run()
     assert len(sender.rows("run")) == 1
+
+
+def test_a_full_disk_fails_the_check(sender: Sender, monkeypatch: pytest.MonkeyPatch):
+    sender.target("ops", webhook="http://127.0.0.1:9/", secret="HOOK_SECRET")
+    sender.lab.run()
+
+    def full(*_: object) -> None:
+        raise RegistryFullError("no space left for registry.db; free some")
+
+    monkeypatch.setattr("smartcrawl.run.notices.note_stale_sources", full)
+    found = sender.lab.crawl.run("status", "--check", expect=3)
+    assert found.out == ""
+    assert "no space left for registry.db; free some" in found.err
 
 
 def test_410_ends_the_delivery_to_a_target_and_says_so(sender: Sender, receiver: Hook):

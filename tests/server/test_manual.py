@@ -83,7 +83,9 @@ class Reader:
         self._url = url
         self._job, self._order = EXAMPLE_JOB, EXAMPLE_ORDER
         self._key = KEY
-        self.described: dict[str, Any] = httpx.get(f"{url}/openapi.json").json()["paths"]
+        self.described: dict[str, Any] = httpx.get(f"{url}/openapi.json", timeout=60).json()[
+            "paths"
+        ]
         self.asked: set[tuple[str, str]] = set()
 
     def type(self, command: str) -> None:
