@@ -131,18 +131,16 @@ def test_a_quick_host_gets_three_requests_at_a_time_and_one_that_slows_down_one(
     crawl.environment.pop("AUTOTHROTTLE_ENABLED")
     crawl.environment["REVALIDATION_LANE"] = lane
     with Counting() as quick, OneAtATime() as slow:
-        for site in (quick, slow):
-            site.seconds = 0.2
-            fill(site, 30)
+        for site, pages in ((quick, 30), (slow, 50)):
+            site.seconds = 0.1
+            fill(site, pages)
             for _ in range(2):
                 crawl(site.url("/"))
-        ends = slow.waited[len(slow.waited) // 2 - 6 : len(slow.waited) // 2], slow.waited[-6:]
 
     assert {page["lastOutcome"] for page in crawl.records()} == {"unchanged"}
     assert quick.most == 3
-    assert quick.began[-1] - quick.began[-20] < 0.75 * 19 * quick.seconds, "three at a time"
-    assert slow.waited.count(True) > 0, "it was tried"
-    assert [any(end) for end in ends] == [False, False], "one after another"
+    assert any(slow.waited), "it was tried"
+    assert not any(slow.waited[-8:]), "one after another"
 
 
 def test_a_delay_is_kept_between_requests(crawl: Crawl):
