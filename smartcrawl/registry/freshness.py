@@ -28,7 +28,7 @@ from smartcrawl.rules.model import Standing
 from smartcrawl.rules.schedule import DAY, Schedule, is_due
 
 _RUNS: Final = """
-SELECT started_at, requests FROM run WHERE source = ? AND due AND no < ? ORDER BY no DESC LIMIT 100
+SELECT started_at, requests FROM run WHERE source = ? AND due ORDER BY no DESC LIMIT 100
 """
 #: Each page with its changes. Content of its first run is no change.
 _PAGES: Final = f"""
@@ -124,12 +124,12 @@ class _Found:
             yield change_rate(History(*history), of_folders[place])
 
 
-def due_run_rows(connection: Connection, source: int, before: int) -> list[tuple[int, int]]:
+def due_run_rows(connection: Connection, source: int) -> list[tuple[int, int]]:
     """Return start (Unix seconds) and requests of the last due runs, oldest first.
 
-    ``before``: the number of the run that asks.
+    One that is open, or was resumed, is among them, with the requests that it sent so far.
     """
-    rows: Any = connection.execute(_RUNS, (source, before)).fetchall()
+    rows: Any = connection.execute(_RUNS, (source,)).fetchall()
     return [(started_at, requests) for started_at, requests in rows][::-1]
 
 
@@ -186,11 +186,11 @@ def _folder(url: str) -> str:
 
 
 def freshness_terms(
-    runs: Sequence[tuple[int, int]], freshness: Freshness, schedule: Schedule, now: int | None
+    runs: Sequence[tuple[int, int]], freshness: Freshness, schedule: Schedule
 ) -> Terms:
-    """Return the terms of a source, by its last due runs; ``now``: when one begins, if one does."""
-    times = [at for at, _ in runs] + ([] if now is None else [now])
-    return Terms(freshness.within, pace_of_runs(times, schedule.longest), schedule.longest)
+    """Return the terms of a source, by its last due runs."""
+    pace = pace_of_runs([at for at, _ in runs], schedule.longest)
+    return Terms(freshness.within, pace, schedule.longest)
 
 
 def plan_next_visit_rows(

@@ -17,7 +17,7 @@ FRESHNESS_KEYS: Final = (
     "leastRequests", "paceSeconds",
 )  # fmt: skip
 _SOURCE: Final = """
-SELECT s.no, max(r.started_at), coalesce(max(r.no), 0)
+SELECT s.no, max(r.started_at)
   FROM source s LEFT JOIN run r ON r.source = s.no WHERE s.name = ? GROUP BY s.no
 """
 _HOUR: Final = 3_600
@@ -126,9 +126,9 @@ def source_freshness_report(
     row: Any = connection.execute(_SOURCE, (name,)).fetchone()
     if row is None or row[1] is None:
         return None
-    source, last_run, number = row
-    runs = due_run_rows(connection, source, number + 1)
-    terms = freshness_terms(runs, freshness, schedule, None)
+    source, last_run = row
+    runs = due_run_rows(connection, source)
+    terms = freshness_terms(runs, freshness, schedule)
     history = source_history(connection, source, terms, schedule, now)
     census = history.census()
     bought: Outlook = census.bought_by(history.budget_for_pages(freshness, schedule))

@@ -36,8 +36,8 @@ class BudgetOrder:
         now: int,
     ) -> None:
         """``now``: Unix seconds at which the run began."""
-        runs = due_run_rows(connection, opened.source, opened.no)
-        terms = freshness_terms(runs, freshness, schedule, now)
+        runs = due_run_rows(connection, opened.source)
+        terms = freshness_terms(runs, freshness, schedule)
         history = source_history(connection, opened.source, terms, schedule, now)
         bought = history.census().bought_by(history.budget_for_pages(freshness, schedule))
         left = requests_left(runs, freshness.budget, now)
@@ -63,8 +63,8 @@ def plan_source_visits(
 ) -> None:
     """Store the next visits of the pages that a run visited, as its budget plans them."""
     connection = registry.connection
-    runs = due_run_rows(connection, opened.source, opened.no + 1)
-    terms = freshness_terms(runs, freshness, schedule, None)
+    runs = due_run_rows(connection, opened.source)
+    terms = freshness_terms(runs, freshness, schedule)
     history = source_history(connection, opened.source, terms, schedule, now)
     bought = history.census().bought_by(history.budget_for_pages(freshness, schedule))
     DatabaseControl(registry.database, connection).write(

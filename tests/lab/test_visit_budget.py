@@ -235,3 +235,13 @@ def test_a_budget_that_is_no_table_and_one_of_a_folder_are_refused(docs: Lab):
 
     sources.write_text('[sources.docs]\nkind = "files"\nroot = "."\n[sources.docs.freshness]\n')
     assert "freshness: unknown key" in docs.run(expect=1).err
+
+
+def test_an_hour_later_a_due_crawl_has_what_an_hour_saves_up(docs: Lab):
+    docs.after(days=1)
+    first = due(docs)
+    spent = docs.rows("SELECT requests FROM run ORDER BY no DESC LIMIT 1")[0][0]
+    docs.after(hours=1)
+
+    assert len(first) == spent == 8
+    assert due(docs) == [], "an hour saves up less than one request"
