@@ -42,8 +42,8 @@ STORES: Final = (
 APIS: Final = ("rest", "graph")
 #: Where one database is enough.
 _WHOLE_RUNS: Final = ("tests/crawls/", "tests/lab/", "tests/server/")
-#: Of so many tests of a folder one is run with PostgreSQL; elsewhere of two.
-_POSTGRES: Final = {"tests/lab/": 48, "tests/server/": 4}
+#: Of so many tests of a folder one, by its place, is run with PostgreSQL; elsewhere of two.
+_POSTGRES: Final = {"tests/lab/": (48, 0), "tests/server/": (4, 1)}
 #: Where one API is enough.
 _LIBRARIES: Final = ("tests/crawls/test_library_", "tests/lab/test_library_")
 #: Where contracts are.
@@ -231,8 +231,9 @@ def chosen_word(nodeid: str, words: Sequence[str]) -> str:
     """Return the database, or the API, of a test of the default tier: the same each time."""
     number = crc32(without_word(nodeid, words).encode())
     if words == DATABASES:
-        share = next((n for folder, n in _POSTGRES.items() if nodeid.startswith(folder)), 2)
-        return words[number % share == 0]
+        shares = (share for folder, share in _POSTGRES.items() if nodeid.startswith(folder))
+        of, place = next(shares, (2, 1))
+        return words[number % of == place]
     return words[number % len(words)]
 
 
