@@ -45,6 +45,33 @@ SEED = 47  #: of a sample
 
 #: Mutants that no test can notice, because the answer is the same for every input.
 EQUIVALENT = {
+    "freshness Census bought_by: 0 -> -1 (2)": "both sides are one outlook then",
+    "freshness Census bought_by: 0 -> 1 (2)": "likewise",
+    "freshness Census cost_of: 1 -> 0": "likewise",
+    "freshness Census cost_of: 1 -> 2": "likewise",
+    "freshness Census bought_by: found.requests <= requests -> found.requests < requests": (
+        "the mixture is the same from both sides"
+    ),
+    "freshness _Replay _age: 0 -> -1 (2)": "neither is a rank at which a page is taken",
+    "freshness _Replay _value: 0 -> -1": "likewise",
+    "freshness _Replay _age: 0 -> 1": "a visit spares more than a second, or is worth nothing",
+    "freshness _Replay _take push: 0 -> 1 (2)": "likewise",
+    "freshness _Replay _value: value >= self._price -> value > self._price": (
+        "a value is never the price to the last bit"
+    ),
+    "freshness parsed_target: 0 -> 1 (2)": "the shortest time is a minute",
+    "freshness replay_budget: waiting and waiting[0].first_seen <= at without waiting[0].first_seen"
+    " <= at": "a page is worth nothing before it was seen",
+    "freshness replay_budget: waiting[0].first_seen <= at -> waiting[0].first_seen < at": (
+        "a page is worth nothing when it has just been seen"
+    ),
+    "freshness stale_seconds: over > 0 -> over >= 0": "no time is over then",
+    "freshness: 0.001 -> 0.0009090909090909091": "cheaper than any visit that spares anything",
+    "freshness: 0.001 -> 0.0011": "likewise",
+    "freshness: 10000000000.0 -> 11000000000.0": "dearer than any visit",
+    "freshness: 10000000000.0 -> 9090909090.90909": "likewise",
+    "freshness: 25 -> 24": "the price is as exact as the rates long before",
+    "freshness: 25 -> 26": "likewise",
     "rendering: '<(?:script\\\\b[^<>]*?\\\\bsrc|link\\\\b[^<>]*?\\\\bhref"
     ")\\\\s*=\\\\s*[\"\\']?\\\\s*((?:https?:)?//[^\\\\s\"\\'<>]+)' -> '<(?:sc"
     "ript\\\\b[^<>]*?\\\\bsrc|link\\\\b[^<>]*?\\\\bhref)\\\\s*=\\\\s*[\"\\']?\\\\"

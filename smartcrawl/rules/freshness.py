@@ -219,7 +219,7 @@ class Terms:
 
         It ends half a run before that run, whose time is never exact.
         """
-        return max(1, self.runs_between(rate, price) * self.pace - self.pace // 2)
+        return self.runs_between(rate, price) * self.pace - self.pace // 2
 
 
 class Outlook(NamedTuple):
@@ -303,10 +303,11 @@ def _mixed(cheap: Outlook, dear: Outlook, part: float) -> Outlook:
 
     Many pages may turn at one price.
     """
-    requests, stale, price = (
-        part * low + (1 - part) * high for low, high in zip(cheap, dear, strict=True)
+    return Outlook(
+        dear.requests + part * (cheap.requests - dear.requests),
+        dear.stale + part * (cheap.stale - dear.stale),
+        dear.price + part * (cheap.price - dear.price),
     )
-    return Outlook(requests, stale, price)
 
 
 # Which pages a run visits
@@ -328,15 +329,20 @@ def chosen_pages(pages: Iterable[Waiting], requests: int, terms: Terms, price: f
     first, then those that waited longest. So the latter do not all come to the longest interval
     at once. A page that no change can have made stale before the next run is left out.
     """
-    chosen, others = set[int](), list[tuple[float, int, int]]()
+    chosen, worth, others = set[int](), list[tuple[float, int]](), list[tuple[float, int]]()
     for no, rate, waited in pages:
         if terms.is_overdue(waited):
             chosen.add(no)
             continue
         value = visit_value(rate, waited, within=terms.within, pace=terms.pace)
-        if value > 0:
-            others.append((value if value >= price else 0, waited, no))
-    chosen.update(no for *_, no in nlargest(max(requests - len(chosen), 0), others))
+        if value <= 0:
+            continue
+        if value >= price:
+            worth.append((value, no))
+        else:
+            others.append((waited, no))
+    for pages_left in (worth, others):
+        chosen.update(no for _, no in nlargest(requests - len(chosen), pages_left))
     return chosen
 
 
@@ -438,7 +444,8 @@ class _Replay:
 
     def census(self) -> Census:
         """Return how many pages there are of each class."""
-        return Census({no: len(queue) for no, queue in self._queues.items()}, self._terms)
+        counts = {no: len(queue) for no, queue in self._queues.items() if queue}
+        return Census(counts, self._terms)
 
     def run(self, now: float, before: float) -> None:
         """Visit the pages that a run visits; ``before``: the time of the last run."""
@@ -482,9 +489,8 @@ class _Replay:
     def _visit(self, queue: deque[_Followed], now: float) -> None:
         page = queue.popleft()
         changes = self._close(page, now)
-        page.history = page.history.with_history(
-            History(len(changes) > 0, (now - page.last) if changes else 0, now - page.last)
-        )
+        gap, found = now - page.last, bool(changes)
+        page.history = page.history.with_history(History(found, gap * found, gap))
         page.last = now
         self._put(page)
         self._saved = max(self._saved - 1, -self._budget)

@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 from math import exp
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -79,10 +80,13 @@ def test_a_budget_is_a_number_of_requests_a_day():
 @pytest.mark.parametrize(
     "text",
     ["", "20000", "0 requests/day", "1000000001 requests/day", "20,000 requests/day",
-     "5 requests/hour", "-5 requests/day", "5 requests/days", "12345678901 requests/day"],
+     "5 requests/hour",
+        "5 requests/da", "-5 requests/day", "5 requests/days", "12345678901 requests/day"],
 )  # fmt: skip
 def test_anything_else_is_no_budget(text: str):
-    with pytest.raises(ValueError, match=r'^expected .* 1 to 1000000000, as in "20000 requests/da'):
+    with pytest.raises(
+        ValueError, match=r'^expected .* 1 to 1000000000, as in "20000 requests/day"$'
+    ):
         parsed_budget(text)
 
 
@@ -112,6 +116,7 @@ def test_the_rates_of_some_histories():
         0.4165, abs=1e-3
     )
     assert change_rate(History(1, 0.5, 30 * DAY), usual) * DAY == pytest.approx(0.0492, abs=1e-3)
+    assert change_rate(History(1, 0, 301), 1 / 60) == pytest.approx(0.0045251, rel=1e-4)
     # more seconds in gaps than there were: a clock was set back
     assert change_rate(History(2, 3 * DAY, DAY), usual) * DAY == pytest.approx(1.9419, abs=1e-3)
 
@@ -139,7 +144,7 @@ def test_a_page_that_was_always_found_changed_has_a_bounded_rate():
     assert change_rate(History(9, 9_000 * DAY, 9_000 * DAY), 1) == pytest.approx(
         52.944 / (1_000 * DAY), rel=1e-4
     )
-    assert change_rate(History(0, 0, 10**12), 1) == pytest.approx(1 / (3_650 * DAY))
+    assert change_rate(History(0, 0, 10**12), 1) * 3_650 * DAY == pytest.approx(1)
 
 
 @given(rate=RATES)
@@ -159,6 +164,7 @@ def test_rates_beyond_the_bounds_are_in_the_outermost_classes():
 def test_the_stale_seconds_of_an_interval():
     assert stale_seconds(1, DAY, DAY) == 0
     assert stale_seconds(1, HOUR, DAY) == 0
+    assert stale_seconds(1, DAY - 0.5, DAY) == 0
     assert stale_seconds(1 / DAY, 2 * DAY, DAY) / DAY == pytest.approx(exp(-1))
     assert stale_seconds(1 / HOUR, 3 * DAY, DAY) / DAY == pytest.approx(2 - 1 / 24, rel=1e-6)
 
@@ -238,6 +244,9 @@ def test_a_census_knows_its_bounds():
     assert slow.requests == pytest.approx(daily + weekly)
     assert 0 < slow.stale < SITE.least.stale < 1
     assert Census({}, TERMS).outlook(1) == Outlook(0, 0, 1)
+    one = rate_class(1 / DAY)
+    alone = stale_seconds(rate_of_class(one), 14 * DAY, DAY) / (14 * DAY)
+    assert Census({one: 1}, TERMS).least.stale == pytest.approx(alone)
 
 
 @pytest.mark.parametrize("requests", [80, 200, 395, 450, 700, 999])
@@ -402,6 +411,9 @@ def test_a_change_that_waits_longer_than_permitted_is_stale():
     assert found.stale * 7.75 == pytest.approx(0.5 + 0.5)
     assert (found.requests, found.waiting) == (3, 2)
     assert found.delays == [1.5 * DAY]
+    (number,) = found.census.counts
+    share = stale_share(rate_of_class(number), 0, within=DAY, pace=2 * DAY)
+    assert found.estimate == pytest.approx(share)
 
 
 def test_only_the_window_counts():
@@ -478,3 +490,30 @@ def test_a_replay_is_the_same_whenever_it_begins():
         return [[at - begin for at in page.visits] for page in pages]
 
     assert visits(1 << 30) == visits(0)
+
+
+def test_a_replay_counts_nothing_before_its_window_nor_at_its_first_second():
+    page = Known(5 * DAY, 6.25 * DAY)
+    slow = Terms(within=DAY, pace=2 * DAY, longest=14 * DAY)
+    found = replayed([page], 9, days=7.75, since=5 * DAY, terms=slow)
+    assert found.delays == []
+    assert found.stale * 2.75 == pytest.approx(0.5)
+
+
+def test_a_page_is_not_visited_before_a_change_can_be_late():
+    page = Known()
+    replayed([page], 99, days=3, terms=Terms(within=DAY, pace=HOUR, longest=14 * DAY))
+    assert page.visits[0] == DAY
+
+
+def test_the_price_is_found_ever_more_rarely():
+    """Daily for eight days, and then after an eighth of the time so far."""
+    census, times = freshness.Census.bought_by, []
+
+    def counted(self: Census, requests: float) -> Outlook:
+        times.append(requests)
+        return census(self, requests)
+
+    with patch.object(freshness.Census, "bought_by", counted):
+        replayed([Known(first_seen=DAY)], 9, days=31)
+    assert len(times) == 18
