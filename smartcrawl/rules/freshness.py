@@ -508,14 +508,13 @@ class _Replay:
 
     def estimate(self, now: float) -> float:
         """Return the estimated share of stale pages, after a run."""
-        terms, total, pages = self._terms, 0.0, 0
+        terms, total = self._terms, 0.0
         for number, queue in self._queues.items():
             rate = rate_of_class(number)
             for page in queue:
                 waited = now - page.last
                 total += stale_share(rate, waited, within=terms.within, pace=terms.pace)
-            pages += len(queue)
-        return total / max(pages, 1)
+        return total / max(self.census().pages, 1)
 
     def end(self, now: float) -> int:
         """Count the time since the last visits; return the number of changes in it."""
