@@ -306,7 +306,7 @@ def _mixed(cheap: Outlook, dear: Outlook, part: float) -> Outlook:
     return Outlook(
         dear.requests + part * (cheap.requests - dear.requests),
         dear.stale + part * (cheap.stale - dear.stale),
-        dear.price + part * (cheap.price - dear.price),
+        dear.price,
     )
 
 
