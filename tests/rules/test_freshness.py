@@ -261,6 +261,7 @@ def test_more_than_enough_buys_all_and_too_little_the_least():
     assert SITE.bought_by(5_000) == SITE.most
     assert SITE.bought_by(1_000).stale == SITE.most.stale
     assert SITE.bought_by(5) == SITE.least
+    assert Census({rate_class(1 / DAY): 1}, TERMS).bought_by(0.3).requests == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("stale", [0.02, 0.1, 0.2, 0.3])
