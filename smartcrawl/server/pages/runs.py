@@ -99,11 +99,13 @@ class _Watching:
         clock = pages.context.clock
         self._kept: KeptAnswers[tuple[str, bool]] = KeptAnswers(_LIVE_SECONDS, _WATCHED, clock)
         self._drawn: KeptAnswers[tuple[str, bool]] = KeptAnswers(_DRAWN_SECONDS, _WATCHED, clock)
+        self._logged: KeptAnswers[tuple[str, bool]] = KeptAnswers(_LIVE_SECONDS, _WATCHED, clock)
 
-    async def answer(self, request: Request, run: int, *, is_chart: bool) -> Response:
+    async def answer(self, request: Request, run: int) -> Response:
         """Answer with a fragment; the rights of the visitor are checked before.
 
-        ``is_chart``: that of the requests over time; else that of the counts.
+        ``part`` of the query: "chart" is that of the requests over time, "log" the end of the log;
+        else that of the counts.
 
         Raises:
             ApiError: the visitor may read no run of this number.
@@ -122,8 +124,19 @@ class _Watching:
             drawn = run_requests_chart(found["samples"])
             return self._text("run_chart.html", chart=drawn), found["isRunning"]
 
-        kept, read = (self._drawn, chart) if is_chart else (self._kept, counts)
-        text, is_running = await kept.get(run, lambda: context.stores.read_moment(read))
+        level = _level(request)
+
+        def log(seen: Connection) -> tuple[str, bool]:
+            found = run_data(seen, context, run, reader)
+            lines = _log(self._pages, found, level)
+            return self._text("run_log.html", run=found, log=lines, level=level), found["isRunning"]
+
+        part = request.query_params.get("part")
+        kept, key, read = {
+            "chart": (self._drawn, (run, ""), chart),
+            "log": (self._logged, (run, level), log),
+        }.get(part or "", (self._kept, (run, ""), counts))
+        text, is_running = await kept.get(key, lambda: context.stores.read_moment(read))
         return HTMLResponse(text, 200 if is_running else LAST_FRAGMENT)
 
     def _text(self, template: str, **values: object) -> str:
@@ -159,14 +172,13 @@ def add_pages(pages: Pages) -> None:
     async def show(request: Request) -> Response:
         no = request.path_params["run"]
         if is_page_fragment(request) and _NUMBER.fullmatch(no):
-            is_chart = request.query_params.get("part") == "chart"
-            return await watching.answer(request, int(no), is_chart=is_chart)
+            return await watching.answer(request, int(no))
         run, given = await pages.read(request, f"{_RUNS}/{no}"), request.query_params
         which = given.get("list", "")
         which = which if which in _LISTS else next((one for one in _LISTS if run[one]), "new")
         query = page_query({}, list=which, limit=_PAGES, offset=given.get("offset"))
         listed = await pages.read(request, f"{_RUNS}/{no}/pages{query}")
-        level = given.get("level", "")
+        level = _level(request)
         sampled = await pages.read(request, f"{_RUNS}/{no}/progress")
         return pages.show(
             request,
@@ -182,8 +194,8 @@ def add_pages(pages: Pages) -> None:
             listed=listed,
             asked=given,
             levels=_LEVELS,
-            level=level if level in _LEVELS else "",
-            log=await _log(pages, run["log"], level),
+            level=level,
+            log=await to_thread.run_sync(_log, pages, run, level),
         )
 
     pages.add("/runs", show_all, navigated="Runs")
@@ -196,12 +208,17 @@ def _source_charts(runs: list[dict[str, Any]]) -> dict[str, Chart | None]:
     return {"changes": run_changes_chart(oldest_first), "stored": run_stored_chart(oldest_first)}
 
 
-async def _log(pages: Pages, id_: str | None, level: str) -> list[str]:
-    """Return the end of the log of a run that the visitor may read; ``id_``: of the registry."""
-    if id_ is None:
+def _level(request: Request) -> str:
+    """Return the lowest level of the lines that a visitor wants to see; "": all of them."""
+    level = request.query_params.get("level", "")
+    return level if level in _LEVELS else ""
+
+
+def _log(pages: Pages, run: dict[str, Any], level: str) -> list[str]:
+    """Return the end of the log of a run that the visitor may read; ``run``: of the registry."""
+    if run["log"] is None:
         return []
-    folder = pages.context.options.data_dir / "logs"
-    return await to_thread.run_sync(run_log_tail, job_log(folder, id_), level)
+    return run_log_tail(job_log(pages.context.options.data_dir / "logs", run["log"]), level)
 
 
 def _counts(run: dict[str, Any]) -> list[tuple[str, int, int | None]]:

@@ -458,7 +458,52 @@ def test_a_run_that_no_job_ran_says_where_its_log_is(site: Site, visitor: Visito
     assert not shown.xpath("//b[@hx-get]")
 
 
-@pytest.mark.parametrize("part", ["", "?part=chart"])
+def logged_by_job(site: Site, run: int, *lines: str) -> Path:
+    """The log of a job's run, which has some lines."""
+    with transaction(site.desk.connection):
+        site.desk.connection.execute(
+            "INSERT INTO job (id, name, definition, created_at) VALUES ('job_1', 'docs', '{}', 0)"
+        )
+        site.desk.connection.execute(
+            "INSERT INTO job_run (id, job, run, due_at, fired_at) VALUES ('jb_1', 1, ?, 0, 0)",
+            (run,),
+        )
+    log = site.folder / "logs" / "jb_1.log"
+    log.parent.mkdir()
+    log.write_text("".join(f"2025-06-15 10:00:00,000 [smartcrawl] {line}\n" for line in lines))
+    return log
+
+
+def test_the_log_of_an_open_run_is_live_and_one_fragment_serves_all_viewers(
+    site: Site, visitor: Visitor
+):
+    site.desk.open(now=LATER + 60)
+    log = logged_by_job(site, 3, "INFO: <b hx-get=/x>", "WARNING: slow")
+    watch, path = {"HX-Request": "true"}, "/runs/3?part=log&level=WARNING"
+    with site.database.take("docs", "now"):
+        live = visitor.page("/runs/3?level=WARNING").get_element_by_id("live-log")
+        assert (live.get("hx-get"), live.get("data-live")) == (path, "")
+        assert not live.xpath("ancestor::*[@hx-disable]")  # it could not ask there
+        assert words(live) == "2025-06-15 10:00:00,000 [smartcrawl] WARNING: slow"
+        first = visitor.get(path, headers=watch)
+        with log.open("a") as more:
+            more.write("2025-06-15 10:00:01,000 [smartcrawl] ERROR: down\n" * 300)
+        second = Visitor(visitor.app).get(path, headers=watch)
+        every = Visitor(visitor.app).get("/runs/3?part=log", headers=watch)
+        later = parsed(fresh(site).get(path, headers=watch))
+    assert (first.status_code, every.status_code) == (200, 200)
+    assert first.text == second.text  # of the same second
+    assert parsed(every).xpath("//@hx-get") == []
+    (lines,) = later.xpath("//*[@hx-disable]/pre")
+    assert lines.text_content().count("ERROR: down") == 200
+
+    site.desk.seal("interrupted", now=LATER + 60)
+    assert fresh(site).get(path, headers=watch).status_code == 286
+    ended = fresh(site).page("/runs/3").get_element_by_id("live-log")
+    assert ended.get("hx-get") is None
+
+
+@pytest.mark.parametrize("part", ["", "?part=chart", "?part=log"])
 def test_rights_are_checked_before_a_shared_fragment(site: Site, part: str):
     site.desk.open(now=LATER + 60)
     with transaction(site.desk.connection):

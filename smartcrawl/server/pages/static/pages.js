@@ -34,6 +34,25 @@
     }
   });
 
+  // The log of a run that goes on stays at its end, or where its reader is. Without a new line it
+  // is left alone, so that what is selected in it stays selected.
+  const log = () => document.getElementById("log-lines");
+  const toEnd = (element) => { element.scrollTop = element.scrollHeight; };
+  let shown = "", left = null;
+  if (log() && log().closest("[data-live]")) toEnd(log());
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { target, xhr } = event.detail;
+    if (target.id !== "live-log" || !event.detail.shouldSwap) return;
+    if (xhr.status === 200 && xhr.responseText === shown) event.detail.shouldSwap = false;
+    shown = xhr.responseText;
+    const now = log();
+    left = now && now.scrollTop + now.clientHeight < now.scrollHeight - 8 ? now.scrollTop : null;
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target.id !== "live-log" || !log()) return;
+    if (left === null) toEnd(log()); else log().scrollTop = left;
+  });
+
   // A form is sent once: a second click on its button does nothing.
   document.addEventListener("submit", (event) => {
     if (event.target.method !== "post" || event.defaultPrevented) return;
