@@ -41,7 +41,7 @@ def test_a_commit_that_fails_ends_the_run_as_interrupted_never_as_complete(
         words = " ".join(f"{drawn.getrandbits(32):08x}" for _ in range(800))
         site.pages[f"/{n}"] = html(f"Page {n}", text=words)
 
-    words = ("runner", "full", "250", "crawl", "site", "-a", f"url={site.url('/')}")
+    words = ("runner", "full", "600", "crawl", "site", "-a", f"url={site.url('/')}")
     result = crawl.run(*words, expect=1)
 
     assert "no space left" in result.err

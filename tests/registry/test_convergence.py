@@ -21,6 +21,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from scrapy.settings import BaseSettings
 
 from smartcrawl import pipelines
 from smartcrawl.extract import html
@@ -176,7 +177,7 @@ class Inline:
 
 
 LEASE = SimpleNamespace(release=lambda: None)
-CRAWLER = SimpleNamespace(stats=SimpleNamespace(inc_value=lambda *_: None))
+CRAWLER = SimpleNamespace(settings=BaseSettings(), stats=SimpleNamespace(inc_value=lambda *_: None))
 
 
 @contextmanager
