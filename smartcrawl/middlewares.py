@@ -51,6 +51,7 @@ from smartcrawl.run.visits import (
     host_refusal,
     note_page_request,
 )
+from smartcrawl.sources.proxies import Proxy, proxy_of_source
 from smartcrawl.sources.site import SiteSource
 
 if TYPE_CHECKING:
@@ -102,6 +103,34 @@ class RevalidationMiddleware:
             encoding = response.headers.get("Content-Encoding")
             attempt.receives(len(response.body), encoding.decode("latin-1") if encoding else None)
         return response
+
+
+class SourceProxyMiddleware:
+    """Send all requests of a source by its proxy, those for robots.txt and of a browser, too.
+
+    A proxy that a middleware of the user chose is left as it is. Proxies of the environment do not
+    count beside it, nor does no_proxy.
+    """
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._url = proxy.url
+        self._headers = [(name, value.encode("ascii")) for name, value in proxy.headers.items()]
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the proxy of the source of a run."""
+        run = run_of_crawler(crawler)
+        found = None if run is None else proxy_of_source(run.source.name, run.source.request.proxy)
+        if found is None:
+            raise NotConfigured  # without words, which Scrapy would log as a warning
+        return cls(found)
+
+    def process_request(self, request: Request) -> None:
+        """Name the proxy; its user and password go to no other."""
+        if request.meta.setdefault("proxy", self._url) != self._url:
+            return
+        for name, value in self._headers:
+            request.headers[name] = value
 
 
 class SourceHeadersMiddleware:

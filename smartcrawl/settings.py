@@ -36,6 +36,7 @@ DOWNLOAD_HANDLERS = {
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "smartcrawl.engine.lane.lane.InHandMiddleware": 10,  # first: it returns answers of the lane
+    "smartcrawl.middlewares.SourceProxyMiddleware": 70,  # before addresses: a proxy counts there
     "smartcrawl.middlewares.AddressMiddleware": 80,  # before any request, robots.txt too
     "smartcrawl.middlewares.HostMiddleware": 90,  # before robots.txt: it refuses that, too
     "smartcrawl.middlewares.RobotsMiddleware": 100,

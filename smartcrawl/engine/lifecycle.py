@@ -24,6 +24,7 @@ from smartcrawl.engine.download.network import (
     environment_proxy_endpoints,
     installed_resolver,
     protect_run_connections,
+    source_proxy_endpoints,
 )
 from smartcrawl.engine.memory import rare_garbage_collection
 from smartcrawl.engine.scheduler import NumberScheduler
@@ -246,7 +247,8 @@ class RunLifecycle:
             from smartcrawl.engine.auth.keeper import LoginKeeper  # noqa: PLC0415  # few runs need it
 
             self._logins = LoginKeeper(self._crawler, run)
-        protect_run_connections(run, environment_proxy_endpoints(self._crawler.settings))
+        proxies = environment_proxy_endpoints(self._crawler.settings)
+        protect_run_connections(run, [*proxies, *source_proxy_endpoints(run.source)])
         run.batches.observe = partial(download_slot_now, self._crawler)
         if run.due_pages is not None:  # it may not fetch robots.txt again
             run.sitemaps.named_before(robots_txt_sitemaps)

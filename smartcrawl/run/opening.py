@@ -46,6 +46,7 @@ from smartcrawl.sources.files import FilesSource, ad_hoc_files_source
 from smartcrawl.sources.github.api import github_token
 from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository_source
 from smartcrawl.sources.kinds import FILES, GITHUB, SHAREPOINT, SITE, Kind
+from smartcrawl.sources.proxies import proxy_of_source
 from smartcrawl.sources.sharepoint.domains import load_library_source
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
@@ -72,6 +73,7 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     """
     _check_allowed_names(source, orders)
     secrets = source_secrets(source)
+    proxy_of_source(source.name, source.request.proxy)  # a variable without an address is no run
     with ExitStack() as failed:
         embedder = open_embedder(options)  # first: a wrong setting is no run
         if embedder is not None:

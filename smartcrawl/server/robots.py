@@ -37,6 +37,7 @@ from smartcrawl.server.context import Context
 from smartcrawl.server.documents import api_host_parameter
 from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
 from smartcrawl.server.queries import json_response, refuse_api_query
+from smartcrawl.sources.proxies import Proxy
 from smartcrawl.sources.web_client import (
     UnconnectedError,
     UnknownHostError,
@@ -126,11 +127,12 @@ def api_web_client(
     *,
     permitted: Iterable[str] = (),
     certificate: tuple[str, str] | None = None,
+    proxy: Proxy | None = None,
 ) -> WebClient:
     """Return a client under the rules of the engine and the lane.
 
     ``permitted``: addresses whose ports are permitted, whatever they are. ``certificate``: the
-    files of the one that it shows, and of its key.
+    files of the one that it shows, and of its key. ``proxy``: makes its connections.
     """
     context = ssl.create_default_context()
     if not options.verify_certificates:
@@ -143,7 +145,7 @@ def api_web_client(
     guard = ConnectionGuard(options.allow_networks, options.allow_ports)
     for url in permitted:
         guard.permit_port(*url_endpoint(url))
-    return WebClient(guard, tls=context, connect_seconds=_CONNECT_SECONDS)
+    return WebClient(guard, tls=context, proxy=proxy, connect_seconds=_CONNECT_SECONDS)
 
 
 def _text(answer: WebAnswer) -> bytes:

@@ -12,8 +12,10 @@ from typing import Any, Final, Self
 
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted_text
+from smartcrawl.model.secrets import VARIABLE
 from smartcrawl.model.setting_values import Number, Setting, Switch, Whole
 from smartcrawl.sources.kinds import FILES, GITHUB, SHAREPOINT, SITE
+from smartcrawl.sources.proxies import Proxy
 
 MOST_HEADERS: Final = 20
 MOST_TEXT: Final = 256  #: characters of a User-Agent, and of the value of a header
@@ -27,6 +29,10 @@ _OWN: Final = re.compile(
     r"host|accept-encoding|connection|content-.*|transfer-encoding|te|trailer|upgrade|keep-alive"
     r"|expect|range|if-.*|proxy-.*",
     re.IGNORECASE,
+)
+_TAKES_PROXY: Final = (
+    'the address of a proxy, as in "http://proxy.example.com:3128", or the name of an environment'
+    ' variable that has it, in capitals as in "DOCS_PROXY"'
 )
 _TAKES_HEADERS: Final = 'a table of texts, as in { "X-Team" = "docs" }'
 
@@ -86,6 +92,29 @@ class _Headers(Setting):
             )
 
 
+class _Proxy(Setting):
+    """The address of a proxy without user and password, or the variable that has it whole."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> str:
+        """Return the address or the name; a user and a password are not repeated."""
+        if not isinstance(value, str):
+            raise self.error(type(value).__name__, _TAKES_PROXY)
+        if VARIABLE.fullmatch(value):
+            return value
+        if "@" in value:
+            raise SettingError(
+                "proxy has a user or a password, which would stand in a file and in logs: put the"
+                " address into an environment variable, and give the name of that, in capitals as"
+                ' in "DOCS_PROXY"'
+            )
+        try:
+            return Proxy.of_address(value).url
+        except ValueError:
+            raise self.error(redacted_text(value[:200]), _TAKES_PROXY) from None
+
+
 @dataclass(frozen=True, slots=True)
 class RequestKey:
     """One key: its type with name, unit, bounds and sentence, and where it may stand."""
@@ -138,6 +167,8 @@ REQUEST_KEYS: Final[Mapping[str, RequestKey]] = {
             least=0, most=20), "RETRY_TIMES", _SITES),
         RequestKey(Switch("obey_robots", None, "switch", "whether robots.txt is asked and obeyed;"
             " each run that does not says so"), "ROBOTSTXT_OBEY", _SITES),
+        RequestKey(_Proxy("proxy", None, "address or variable",
+            "a proxy that makes all connections, also where `http_proxy` counts"), None, _SITES),
     )
 }
 # fmt: on
@@ -153,6 +184,7 @@ class SourceRequest:
     max_size: int | None = None  #: bytes
     retry: int | None = None
     obey_robots: bool | None = None
+    proxy: str | None = None  #: its address, or the variable that has it: ``proxy_of_source``
 
     @classmethod
     def declared(cls, values: Mapping[str, object]) -> Self:

@@ -12,7 +12,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import can_ada
@@ -20,6 +20,7 @@ import httptools
 
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.connections import METADATA_NAMES, ConnectionGuard
+from smartcrawl.sources.proxies import Proxy
 
 _HEAD: Final = 65_536  #: bytes of an answer before its body
 _PART: Final = 65_536  #: bytes read at once
@@ -71,21 +72,6 @@ class WebAnswer:
     headers: Mapping[str, str]  #: names in lower case; the first one of a name counts
     body: bytes
     lines: tuple[tuple[bytes, bytes], ...] = ()  #: all headers, as they came
-
-
-@dataclass(frozen=True, slots=True)
-class Proxy:
-    """A proxy that connects to a host in place of this machine."""
-
-    host: str
-    port: int
-    authorization: str | None = field(default=None, repr=False)  #: value of Proxy-Authorization
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers that only the proxy gets."""
-        found = self.authorization
-        return {} if found is None else {"Proxy-Authorization": found}
 
 
 class WebClient:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.connect_proxy import ConnectProxy
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site
 
@@ -179,3 +180,19 @@ def test_a_post_that_is_declared_as_reading_is_sent(site: Site, rendered: Crawl)
     site.pages["/graphql"] = Page(" ".join(f"other{n}" for n in range(40)), etag=None)
     rendered(source="app")
     assert (words_of(rendered), rendered.hits("other7")) == ({"/": "modified"}, ["/"])
+
+
+def test_the_requests_of_a_browser_go_by_the_proxy_of_the_source(site: Site, rendered: Crawl):
+    host, port = "app.invalid", int(site.url("").rpartition(":")[2])
+    with ConnectProxy({host: port}) as proxy:
+        rendered.declare(
+            f'[sources.app]\nseeds = ["http://{host}/"]\nrender = "always"\nproxy = "{proxy.url}"\n'
+        )
+
+        rendered(source="app")
+
+        assert rendered.hits('"first text of one"') == ["/one"]
+        assert {f"http://{host}/app.js", f"http://{host}/api/one.json"} <= {
+            one.target for one in proxy.log
+        }
+        assert len(proxy.log) == len(site.log)

@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.types import ASGIApp
@@ -17,6 +18,7 @@ from smartcrawl.server.explained import previews
 from smartcrawl.server.explained.answers import Preview
 from smartcrawl.server.explained.fetching import HostTurns, NotFetchedError
 from smartcrawl.server.keys import Scope
+from tests.connect_proxy import ConnectProxy
 from tests.registry.build import Desk
 from tests.server.api_client import application, ask, error_of
 from tests.server.pages.browsing import Visitor, form_of, logged_in_visitor, made_key, parsed, words
@@ -370,6 +372,25 @@ delay = 0
         each.pages["/x"] = (404, {}, b"")
         assert tried(app, f"{each.url}/x", source="docs")["status"] == 404
     assert [each.asked[-1][1].get("X-Team") for each in (site, other)] == ["docs", None]
+
+
+def test_the_proxy_of_a_source_makes_the_request(
+    folder: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    host = "docs.invalid"
+    site.pages["/x"] = (404, {}, b"")
+    (folder / "sources.toml").write_text(
+        f'[sources.docs]\nseeds = ["http://{host}/"]\nproxy = "DOCS_PROXY"\ndelay = 0\n'
+    )
+    without = tried(served(folder), f"http://{host}/x", source="docs")
+    assert "DOCS_PROXY is not set" in str(without)
+    with ConnectProxy({host: urlsplit(site.url).port or 80}, password="pa-ss-wo-rd") as proxy:
+        monkeypatch.setenv("DOCS_PROXY", proxy.url)
+
+        assert tried(served(folder), f"http://{host}/x", source="docs")["status"] == 404
+
+        urls = [f"http://{host}/robots.txt", f"http://{host}/x"]
+        assert [one.target for one in proxy.log] == urls
 
 
 def test_a_robots_txt_that_is_not_there_allows_all(

@@ -36,6 +36,21 @@ BAD = {
     "retry without end": ("retry = 21", "retry is 21: expected a whole number from 0 to 20"),
     "robots in quotes": ('obey_robots = "no"', "obey_robots is 'no': expected true or false"),
     "robots a number": ("obey_robots = 0", "obey_robots is 0: expected true or false, without"),
+    "proxy a number": ("proxy = 3128", "proxy is 'int': expected the address of a proxy, as in"),
+    "proxy without scheme": ('proxy = "p.example:3128"', "proxy is 'p.example:3128': expected the"),
+    "proxy of SOCKS": (
+        'proxy = "socks5://p.example:1080"',
+        "is 'socks5://p.example:1080': expected",
+    ),
+    "proxy by TLS": ('proxy = "https://p.example"', "proxy is 'https://p.example': expected the"),
+    "proxy with a path": ('proxy = "http://p.example/x"', "or the name of an environment variable"),
+    "proxy of no port": ('proxy = "http://p.example:0"', "proxy is 'http://p.example:0': expected"),
+    "proxy of a high port": ('proxy = "http://p.example:65536"', "65536': expected the address"),
+    "proxy with a password": (
+        'proxy = "http://me:hush@p.example:3128"',
+        "proxy has a user or a password, which would stand in a file and in logs: put the",
+    ),
+    "proxy with a password alone": ('proxy = "me:hush@p.example"', 'as in "DOCS_PROXY"'),
     "agent empty": ("user_agent = ''", "user_agent is '': expected 1 to 256 printable ASCII"),
     "agent of two lines": ('user_agent = "a\\nb"', "expected 1 to 256 printable ASCII"),
     "agent with blanks around": ("user_agent = ' a'", "expected 1 to 256 printable ASCII"),
@@ -85,6 +100,7 @@ def test_a_wrong_key_is_told_with_what_it_takes(declare: Declare, case: str):
 
     assert "[sources.a] " in str(caught.value)
     assert told in str(caught.value)
+    assert "hush" not in str(caught.value)
 
 
 def test_all_wrong_keys_are_told_at_once_and_no_value_of_a_header_is(declare: Declare):

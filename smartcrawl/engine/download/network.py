@@ -59,7 +59,7 @@ from smartcrawl.rules.connections import (
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.client_certificates import ClientCertificate
-from smartcrawl.sources.web_client import Proxy
+from smartcrawl.sources.proxies import Proxy, proxy_of_source
 
 #: OpenSSL's numbers of errors in a chain (openssl-verification-options(1)).
 _NOT_YET, _EXPIRED = 9, 10
@@ -521,6 +521,16 @@ class EnvironmentProxies:
             self._chooser.process_request(request)
 
 
+def source_proxy_endpoints(source: Source) -> list[tuple[str, int]]:
+    """Return host and port of the proxy of a source, if it has one.
+
+    Raises:
+        SettingError: the variable of its address lacks it.
+    """
+    proxy = proxy_of_source(source.name, source.request.proxy)
+    return [] if proxy is None else [(proxy.host, proxy.port)]
+
+
 def environment_proxy_endpoints(settings: BaseSettings) -> list[tuple[str, int]]:
     """Return host and port of each proxy of the environment, if HTTPPROXY_ENABLED is set."""
     if not settings.getbool("HTTPPROXY_ENABLED"):
@@ -543,6 +553,8 @@ async def resolve_crawled_hosts(
     Raises:
         SourceError: no host has an address; nothing was recorded.
     """
+    if source.request.proxy is not None:
+        return
     if str(settings["HTTPPROXY_ENABLED"]) in ("1", "True", "true"):
         return
     if settings["TWISTED_DNS_RESOLVER"] != _RESOLVER:

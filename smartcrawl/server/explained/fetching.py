@@ -26,6 +26,7 @@ from smartcrawl.run.received import Answer
 from smartcrawl.run.session import LoginSession
 from smartcrawl.server.robots import RobotsDownload, api_web_client
 from smartcrawl.sources.base import Source
+from smartcrawl.sources.proxies import Proxy, proxy_of_source
 from smartcrawl.sources.site import SiteSource
 from smartcrawl.sources.web_client import WebAnswer, WebClient, WebError
 
@@ -96,11 +97,23 @@ class PageFetch:
     robots_agent: str | None  #: for which robots.txt is read; None: the User-Agent
     turns: HostTurns
     page: TriedPage
+    _proxy: Proxy | None = field(init=False)
     _web: WebClient = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the client, with the rules of the engine for certificates."""
-        self._web = api_web_client(self.options, permitted=self._permitted())
+        """Make the client, with the rules of the engine for certificates and proxies.
+
+        Raises:
+            NotFetchedError: the proxy of the source cannot be had.
+        """
+        source = self.page.source
+        try:
+            self._proxy = (
+                None if source is None else proxy_of_source(source.name, source.request.proxy)
+            )
+        except SettingError as error:
+            raise NotFetchedError(str(error)) from error
+        self._web = api_web_client(self.options, permitted=self._permitted(), proxy=self._proxy)
 
     def _permitted(self) -> tuple[str, ...]:
         """Return the addresses whose ports are permitted: those of the source, as in a run."""
@@ -162,6 +175,7 @@ class PageFetch:
                 self.options,
                 permitted=self._permitted(),
                 certificate=(str(shown.chain), str(shown.key)),
+                proxy=self._proxy,
             )
 
         async def ask(request: LoginRequest) -> Answer:

@@ -18,9 +18,9 @@ from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.connections import ConnectionGuard, connection_remedy
 from smartcrawl.rules.http import retry_after
+from smartcrawl.sources.proxies import Proxy
 from smartcrawl.sources.web_client import (
     CertificateError,
-    Proxy,
     RefusedHostError,
     SlowError,
     TooLargeError,

@@ -27,7 +27,7 @@ from smartcrawl.engine.download.network import (
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.sources.github.api import ApiError, GithubApi
-from smartcrawl.sources.web_client import Proxy
+from smartcrawl.sources.proxies import Proxy
 from tests.certificates import Signer, made
 from tests.connect_proxy import ConnectProxy
 from tests.github_peer import GithubPeer
