@@ -108,8 +108,26 @@ class DelayControl(AutoThrottle):
         self.target_concurrency = settings.getfloat("AUTOTHROTTLE_TARGET_CONCURRENCY")
         self._least = host_delays_option(settings)
         self._paces: dict[str, Pace] = {}  #: by slot
+        self._permitted = 1  #: requests at a time
+        self._own: dict[str, int] = {}  #: those of single hosts, by slot
         crawler.signals.connect(self._spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(self._response_downloaded, signal=signals.response_downloaded)
+
+    def _spider_opened(self, spider: Any) -> None:
+        """Set the bounds of delays; new slots have one request at a time.
+
+        Scrapy drops a slot that was idle for a minute, also that of a host that is held.
+        """
+        super()._spider_opened(spider)
+        if self.target_concurrency:
+            return
+        downloader = self.crawler.engine.downloader
+        self._permitted, downloader.domain_concurrency = downloader.domain_concurrency, 1
+        given: dict[str, dict[str, Any]] = downloader.per_slot_settings
+        own = {name: one for name, one in given.items() if "concurrency" in one}
+        self._own = {name: int(one["concurrency"]) for name, one in own.items()}
+        singles = {name: {**one, "concurrency": 1} for name, one in own.items()}
+        downloader.per_slot_settings = {**given, **singles}
 
     def answered(self, request: Any, response: Any) -> None:
         """Adjust the pace to an answer that did not pass the downloader."""
@@ -137,7 +155,8 @@ class DelayControl(AutoThrottle):
     ) -> None:
         """Give a host its requests at a time, and its delay.
 
-        Requests of no page (robots.txt, an API), and answers that no server gave, show nothing.
+        Requests of no page (robots.txt, an API), and answers that no server gave, show nothing. A
+        host of which only such are known gets its requests, unless it was just robots.txt.
         """
         pace, now = self._paces.get(name), time.monotonic()
         if getattr(request, "callback", None) is not NO_CALLBACK and latency > 0:
@@ -151,7 +170,9 @@ class DelayControl(AutoThrottle):
             slot.concurrency, slot.delay = self._most(name), self.mindelay
             return
         self._adjust_delay(slot, latency, response)
-        if pace is not None:
+        if pace is None and not request.meta.get("dont_obey_robotstxt"):
+            slot.concurrency = self._most(name)
+        elif pace is not None:
             slot.concurrency = 1
             gate = gate_of_crawler(self.crawler)
             if gate is not None:
@@ -165,10 +186,8 @@ class DelayControl(AutoThrottle):
         return Pace()
 
     def _most(self, name: str) -> int:
-        """Return the requests that a slot may have in flight, as Scrapy makes it."""
-        downloader = self.crawler.engine.downloader
-        given = downloader.per_slot_settings.get(name, {})
-        return int(given.get("concurrency", downloader.domain_concurrency))
+        """Return the requests at a time that a host may have."""
+        return self._own.get(name, self._permitted)
 
     def _adjust_delay(self, slot: Any, latency: float, response: Response) -> None:
         target = latency / (self.target_concurrency or 1)

@@ -553,6 +553,59 @@ def test_requests_that_show_no_latency_of_pages_leave_a_host_its_requests(
     assert found[0][1] == pytest.approx((1 + latency) / 2)
 
 
+def new_slots(**settings: object) -> tuple[DelayControl, Downloader]:
+    """The pace of a crawl that has begun, and its downloader without slots."""
+    values = {"AUTOTHROTTLE_START_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 5, **settings}
+    crawler = get_crawler(Reader, SETTINGS | values)
+    crawler.spider = Reader()
+    crawler.spider.run = None
+    downloader = Downloader(crawler)
+    downloader._start_slot_gc = lambda: None  # type: ignore[method-assign]  # it needs a loop
+    crawler.engine = SimpleNamespace(downloader=downloader)
+    control = DelayControl(crawler)
+    control._spider_opened(crawler.spider)
+    return control, downloader
+
+
+def asked(name: str, **meta: object) -> Request:
+    return Request(f"http://{name}/", meta={"download_slot": name, "download_latency": 1.0, **meta})
+
+
+@pytest.mark.parametrize("name", ["a.example", "own.example"])
+def test_a_new_slot_has_one_request_at_a_time_also_of_a_host_that_is_held(name: str):
+    """Scrapy drops a slot that was idle for a minute, as during a long Retry-After."""
+    control, downloader = new_slots(DOWNLOAD_SLOTS={"own.example": {"concurrency": 2, "delay": 1}})
+    request = asked(name)
+
+    _, slot = downloader._get_slot(request)
+    assert slot.concurrency == 1
+    control.answered(request, Response(request.url, status=503))
+    del downloader.slots[name]
+    _, slot = downloader._get_slot(request)
+    assert slot.concurrency == 1
+    assert slot.delay == (1 if name == "own.example" else 0)
+
+
+def test_robots_txt_does_not_give_a_host_its_requests_and_an_api_does():
+    control, downloader = new_slots()
+    robots = asked("a.example", dont_obey_robotstxt=True).replace(callback=NO_CALLBACK)
+    api = asked("b.example").replace(callback=NO_CALLBACK)
+
+    for request, at_once in ((robots, 1), (api, 5)):
+        _, slot = downloader._get_slot(request)
+        control.answered(request, Response(request.url))
+        assert slot.concurrency == at_once
+
+
+def test_new_slots_have_all_requests_with_a_target():
+    _, downloader = new_slots(
+        AUTOTHROTTLE_TARGET_CONCURRENCY=2, DOWNLOAD_SLOTS={"own.example": {"concurrency": 2}}
+    )
+
+    assert downloader._get_slot(asked("a.example"))[1].concurrency == 5
+    assert downloader._get_slot(asked("own.example"))[1].concurrency == 2
+
+
 def test_a_target_keeps_the_delay_and_all_requests():
     found = paced((200, 4.0), (503, 8.0), AUTOTHROTTLE_TARGET_CONCURRENCY=2)
 
