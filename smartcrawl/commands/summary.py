@@ -229,9 +229,7 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
                 why += f", or no page links to {them}"
             if not result.complete:
                 why = f": the listing was incomplete, so nothing counts against {them}"
-        elif (one is Word.ORPHANED and only_not_due(result.reasons)) or (
-            one is Word.ORPHANED and result.complete
-        ):
+        elif one is Word.ORPHANED and (result.complete or only_not_due(result.reasons)):
             why = f": no page links to {them} any more; {they_stay} until {seen} the same"
             command, which = "orphans", ""
         elif one is Word.ORPHANED and only_by_order(result.reasons):

@@ -560,7 +560,7 @@ class MarkupReader(Regions):
         super().__init__()
         self._links, self._routes = links, routes
         self.data = self._tokens.append  # called by the parser for each text
-        self._heading: tuple[int, int, str] | None = None  # its first token, level and id
+        self._heading: tuple[int, int, str | None] | None = None  # its first token, level and id
         self._anchor: _Anchor | None = None
         self._alt = ""  # of the first picture in it that has one
         self._spans = self._seen.spans
@@ -750,7 +750,7 @@ class MarkupReader(Regions):
             return
         self._close_heading()
         self._open_block(tag, attributes)
-        self._heading = (len(self._tokens), HEADINGS[tag], attributes.get("id", ""))
+        self._heading = (len(self._tokens), HEADINGS[tag], attributes.get("id"))
         if attributes:
             self._note_place(attributes)
 

@@ -71,8 +71,8 @@ class RecordNumbers:
             return
         values = (self._next - 1, self._end - 1)
         self._control.write(lambda: self._control.connection.execute(_GIVE_BACK, values))
+        self._highest = self._next - 1
         self.drop()
-        self._highest = 0
 
 
 _COLUMNS: Final = "source, number, forced, started_at, due, job"

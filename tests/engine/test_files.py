@@ -17,7 +17,17 @@ from smartcrawl.engine.download import files
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.download.files import FileHandler, downloader_media_type
 from smartcrawl.engine.listing import listing_of_scrapy_settings
-from smartcrawl.extract.sniff import ASCIIDOC, CSV, DOCX, LATEX, ORG, PDF, RST, sniffed_media_type
+from smartcrawl.extract.sniff import (
+    ASCIIDOC,
+    CSV,
+    DOCX,
+    LATEX,
+    MARKDOWN,
+    ORG,
+    PDF,
+    RST,
+    sniffed_media_type,
+)
 from smartcrawl.model.exceptions import ChangedWhileReadError, StoreAwayError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, PageRecord, PageState, VisitAttempt
@@ -81,7 +91,8 @@ def test_only_pages_of_the_run_below_its_root_are_read(
     beside.mkdir()
     (beside / "a.md").write_text("secret")
     handler = handler_of(declare())
-    assert asked(handler, f"file://{root}/a.md").body == b"0123456789"
+    answer = asked(handler, f"file://{root}/a.md")
+    assert (answer.body, answer.headers["Content-Type"]) == (b"0123456789", MARKDOWN.encode())
     monkeypatch.setattr(files, "read_listed_file", lambda *_, **__: pytest.fail("it was read"))
 
     found = [asyncio.run(handler.download_request(Request(f"file://{root}/a.md")))]

@@ -5,6 +5,7 @@ from math import inf
 
 import pytest
 
+from smartcrawl.extract.documents import FORMAT_FAULTS
 from smartcrawl.extract.formats import FormatError, FormatFault
 from smartcrawl.extract.pool import FREE, FormatPool, HostParsingBudget, ParsingBudget
 from smartcrawl.extract.sniff import CSV, JSON
@@ -79,3 +80,8 @@ def test_no_document_begins_when_the_seconds_of_its_host_are_spent():
         assert read(pool, b"a,b\n", CSV, HostParsingBudget(budget, "b")) == "a\tb"
     finally:
         asyncio.run(pool.close())
+
+
+def test_each_reason_why_a_document_is_unread_has_a_status_of_its_own():
+    assert set(FORMAT_FAULTS) == set(FormatFault)
+    assert len(set(FORMAT_FAULTS.values())) == len(FormatFault)

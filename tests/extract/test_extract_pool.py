@@ -302,6 +302,20 @@ def test_process_that_does_not_start_is_an_error_of_the_document(pool, monkeypat
 # Giving up
 
 
+def test_a_process_for_a_document_given_up_before_is_ended():
+    given_up, ended = pools._Job(), []
+    given_up.give_up()
+    process: Any = SimpleNamespace(kill=lambda: ended.append(1))
+
+    assert not given_up.take(process)
+    assert not given_up.leave()
+    wanted = pools._Job()
+    assert wanted.take(process)
+    wanted.give_up()
+    assert ended == [1]
+    assert not wanted.leave()
+
+
 def test_document_given_up_ends_its_reader_and_nothing_else(pool):
     async def given_up() -> Document:
         with stopped_now(pool) as pid:

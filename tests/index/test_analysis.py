@@ -12,7 +12,7 @@ from smartcrawl.index.analysis.stems import (
     index_places,
     index_words,
 )
-from smartcrawl.index.analysis.words import LONGEST, folded, words_at
+from smartcrawl.index.analysis.words import LONGEST, folded, is_unspaced, words_at
 
 #: Texts of all kinds of scripts, and what is hard in them.
 SCRIPTS = st.text(
@@ -26,6 +26,14 @@ SCRIPTS = st.text(
 
 def forms(text: str, language: str = "") -> list[str]:
     return [word.form for word in words_at(text, language)]
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [("京", True), ("東京", True), ("größe", False), ("ё", False), ("a", False)],
+)
+def test_only_letters_of_scripts_without_spaces_are_unspaced(form: str, expected: bool):
+    assert is_unspaced(form) is expected
 
 
 @pytest.mark.parametrize(

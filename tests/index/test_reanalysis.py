@@ -16,6 +16,7 @@ from smartcrawl.index.embedded.reanalysis import (
     analyze_stored_texts,
     stored_words_until,
 )
+from smartcrawl.index.embedded.sqlite import Fts5
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.choices import store_choice_row, stored_choices
 from smartcrawl.registry.database.integrity import database_problems
@@ -208,3 +209,16 @@ def test_words_without_a_chunk_and_chunks_without_words_are_defects(desk: Desk):
     desk.connection.execute("INSERT INTO chunk_words (rowid, text) VALUES (1, 'a'), (99, 'b')")
     (problem,) = database_problems(desk.connection)
     assert "1 of it are of no chunk" in problem
+
+
+def test_chunks_that_wait_for_new_words_count_among_all():
+    desk = Desk()
+    desk.open()
+    for name, (text, language) in TEXTS.items():
+        desk.index(BASE + name, text, document_fields={"language": language})
+    desk.connection.execute("DELETE FROM chunk_words WHERE rowid = 1")
+
+    totals = [Fts5(until).total(desk.connection, '"haus"', "", {}) for until in (None, 1)]
+
+    assert totals == [len(TEXTS) - 1, len(TEXTS)]
+    desk.close()

@@ -4,6 +4,8 @@ import logging
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded import vectors
 from smartcrawl.index.embedded.batch_vectors import SECONDS, BatchVectors
+from smartcrawl.index.embedded.finding import NO_CONDITION, nearest_pages
 from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
     drop_index_leftovers,
@@ -22,6 +25,7 @@ from smartcrawl.index.embedded.vectors import (
 )
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.embedding.ports import normed_vector
+from smartcrawl.index.ranking import VectorQuery
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Chunk, Section
 from smartcrawl.model.exceptions import RegistryError
@@ -878,3 +882,20 @@ class Served(Topics):
     def __init__(self, answered_by: str) -> None:
         super().__init__()
         self.answered_by = answered_by
+
+
+@pytest.mark.parametrize(("count", "by_index"), [(10_000, False), (10_001, True)])
+def test_postgres_compares_ten_thousand_vectors_one_by_one_and_more_by_their_index(
+    count: int, by_index: bool
+):
+    asked: list[str] = []
+
+    def execute(statement: str, values: object) -> Any:
+        asked.append(statement)
+        return SimpleNamespace(get=count, fetchall=list)
+
+    connection: Any = SimpleNamespace(dialect="postgres", execute=execute)
+    near = VectorQuery(1, array("f", [1.0, 0.0]).tobytes())
+
+    assert nearest_pages(connection, near, conditions=NO_CONDITION, values={}, pool=1) == []
+    assert any("hnsw" in statement for statement in asked) is by_index

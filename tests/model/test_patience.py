@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from smartcrawl.model.patience import (
-    HURRY,
     AwayError,
     CallGivenUpError,
     EndableCalls,
@@ -126,7 +125,7 @@ def test_a_process_that_ends_waits_for_some_seconds_more():
     with pytest.raises(SpentError):
         waiting.ask(request)
 
-    assert clock.now == 1_003 + HURRY
+    assert clock.now == 1_008
     assert set(clock.slept) == {0.5}
     clock.now += 0.5
     assert waiting.is_spent

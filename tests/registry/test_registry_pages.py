@@ -1,7 +1,9 @@
 """Pages out of rows of the registry: each column in its field."""
 
+import pytest
+
 from smartcrawl.model.pages import NAMES_SIGNED, NEEDS_SIGNATURE, Page, PageRecord, PageState
-from smartcrawl.rules.model import Standing, Status
+from smartcrawl.rules.model import Outcome, Standing, Status
 from tests.registry.build import Desk
 
 URL = "http://a.example/"
@@ -97,3 +99,19 @@ def test_a_new_address_has_the_defaults(desk: Desk):
     assert page.record == PageRecord(first_run=desk.run.no)
     assert page.state == PageState()
     assert page.plan is not Page(2, URL, "a.example", 0).plan
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "signs"),
+    [(Outcome.CHANGED, 200, NEEDS_SIGNATURE), (Outcome.NOT_FOUND, 404, 0)],
+)
+def test_only_a_body_read_under_a_signature_needs_one(
+    desk: Desk, outcome: Outcome, status: int, signs: int
+):
+    desk.open()
+    visit = desk.visit(URL, "some words", outcome=outcome, status=status)
+    visit.page.plan.signed = f"{URL}?X-Amz-Signature=abc"
+    desk.write(visit)
+
+    [page] = desk.readers.pages.pages([desk.number(URL)], 0)
+    assert page.record.signs == signs

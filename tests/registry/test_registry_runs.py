@@ -1,6 +1,8 @@
 """Runs are opened, resumed, interrupted, or sealed, settled and swept; claims fence visits."""
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.index.choice import EMBEDDED
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import CommitsLostError, RegistryError
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.removal.tombstones import delete_empty_source_rows
@@ -772,6 +774,19 @@ def test_numbers_that_were_not_used_are_given_back(file: Path):
 
     assert registry.readers(1).pages.last_number() == 3
     assert registry.numbers.draw() == 4
+    registry.close()
+
+
+def test_a_number_that_was_used_is_not_drawn_again_after_the_others_were_given_back(file: Path):
+    registry = open_registry(file, EMBEDDED)
+    assert [registry.numbers.draw() for _ in range(3)] == [1, 2, 3]
+    registry.numbers.give_back()
+    with contextlib.closing(sqlite3.connect(file)) as other, other:
+        other.execute("UPDATE sequence SET value = 2 WHERE name = 'address'")
+
+    with pytest.raises(CommitsLostError, match="the database lost the last commits"):
+        registry.numbers.draw()
+
     registry.close()
 
 

@@ -123,9 +123,19 @@ def test_nothing_at_all_is_all_zeros():
     (total,) = status_report(desk.connection, NOW)
 
     assert total == SourceStatus(None, StatusReportCounts(), Ages(), StatusReportChanges(), Bytes())
+    assert set(total.counts) == {0}
     assert total.counts.error_rate is None
     assert total.changes.rate is None
     desk.close()
+
+
+def test_pages_are_told_by_their_statuses():
+    counts = StatusReportCounts(pages=21, indexed=1, crawled=2, pending=3, error=4, out_of_scope=5)
+    told = SourceStatus("docs", counts._replace(gone=6), Ages(), StatusReportChanges(), Bytes())
+
+    assert dict(status_report_lines(told))["pages"] == (
+        "21: 1 indexed, 2 crawled, 3 pending, 4 error, 5 out of scope, 6 gone"
+    )
 
 
 # Counts

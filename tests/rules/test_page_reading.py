@@ -2,7 +2,13 @@
 
 import pytest
 
-from smartcrawl.rules.page_reading import MOST_READERS, READ_FIRST, READ_HERE, page_reading
+from smartcrawl.rules.page_reading import (
+    CRAWLS_AT_ONCE,
+    MOST_READERS,
+    READ_FIRST,
+    READ_HERE,
+    page_reading,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,5 +35,6 @@ def test_readers_leave_a_core_to_those_who_ask(
 
 def test_a_crawl_reads_its_pages_itself_unless_told_otherwise():
     assert READ_HERE == (0, 0)
+    assert CRAWLS_AT_ONCE == "CRAWLS_AT_ONCE"
     assert (READ_FIRST, MOST_READERS) == (64, 8)
     assert page_reading(3, cores=9) == page_reading(3, cores=9, jobs=1)

@@ -191,6 +191,7 @@ def test_a_method_is_judged_before_key_host_query_and_body(
         ({"name": 1}, "INVALID_INPUT", "name"),
         ({"name": None}, "INVALID_INPUT", "name"),
         ({"name": "a", "nmae": "b"}, "INVALID_INPUT", "nmae"),
+        ({"name": 1, "config": {"max_depth": 11}}, "INVALID_INPUT", "name"),
         ({"name": "a", "config": {"max_depth": 11}}, "INVALID_CONFIG", "max_depth"),
         ({"name": "a", "config": {"max_depth": True}}, "INVALID_CONFIG", "max_depth"),
         ({"name": "a", "config": {"nothing": 1}}, "INVALID_CONFIG", "nothing"),

@@ -346,10 +346,15 @@ def test_lost_and_orphaned_pages_are_removed_at_most_a_number(site: Site, kind: 
 
 
 def test_a_source_without_lost_pages_is_a_conflict(site: Site):
-    for source, status in (("docs", 409), ("nowhere", 404)):
+    no_orphan = "docs has no orphan that can be removed"
+    for source, status, reason in (
+        ("docs", 409, no_orphan), ("nowhere", 404, "there is no source of this name")
+    ):  # fmt: skip
         body = {"source": source, "kind": "orphans", "max": 2}
         answer = site.ask("POST", "removals", json=body)
-        assert (answer.status_code, error_of(answer)["details"]["field"]) == (status, "source")
+        details = error_of(answer)["details"]
+        assert (answer.status_code, details["field"]) == (status, "source")
+        assert details["reason"] == reason
 
 
 def test_lost_pages_that_a_command_removes_are_kept_in_the_list(site: Site, tmp_path: Path):
