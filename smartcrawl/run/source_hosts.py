@@ -19,9 +19,11 @@ def known_source_hosts(
     """Return the hosts of the starts, of the scope, and of the stored pages of a source.
 
     A domain whose subdomains belong to the source is ``.name`` (``rules.side_by_side``). All
-    repositories share the hosts of the API; a folder has none. ``connection``: None without a
-    registry.
+    repositories share the hosts of the API; a folder or a bucket has none, since it has no delays.
+    ``connection``: None without a registry.
     """
+    if not any(kind.is_polite for kind in source.kinds):
+        return frozenset()
     found = {url_host_key(url) for url in (*source.seeds, *source.sitemaps) if _is_web(url)}
     if GITHUB in source.kinds:
         urls = (options.github.web, options.github.api, options.github.raw)

@@ -30,6 +30,7 @@ from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.run.source_hosts import known_source_hosts
 from smartcrawl.sources.declared import ad_hoc_site_source
+from smartcrawl.sources.files import ad_hoc_files_source
 from smartcrawl.sources.site import SiteSource
 from tests.index.meanings import Topics
 
@@ -522,6 +523,13 @@ def test_the_hosts_of_a_source_are_those_of_its_starts_its_scope_and_its_stored_
     renamed = source.model_copy(update={"name": run.source.name})
     stored = known_source_hosts(renamed, options, run.registry.connection)
     assert stored == {"docs.example.com:8080", "example.com"}
+
+
+def test_folders_never_wait_for_each_other(run: Run, options: Options):
+    """Stored files have ``file`` in place of a host, in all folders."""
+    folder = ad_hoc_files_source("/srv/docs").model_copy(update={"name": run.source.name})
+
+    assert known_source_hosts(folder, options, run.registry.connection) == frozenset()
 
 
 def test_alarms_and_notices_are_no_part_of_the_configuration(options: Options):
