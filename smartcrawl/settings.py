@@ -93,6 +93,7 @@ EXTENSIONS = {
     "smartcrawl.engine.control.RunControl": 0,  # before the run ends: it stops looking for orders
     "smartcrawl.engine.reextraction.ReExtraction": 0,  # before the run ends
     "smartcrawl.engine.own_code.OwnCodeErrors": 0,  # likewise
+    "smartcrawl.engine.run_log.RunLog": 0,  # before the run says that it begins
     "smartcrawl.engine.lifecycle.RunLifecycle": 1,
     "smartcrawl.engine.listing.ListingFeed": 1,
     "smartcrawl.engine.lane.lane.RevalidationLane": 2,

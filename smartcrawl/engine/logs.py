@@ -173,7 +173,7 @@ def _handler(settings: Any) -> logging.Handler:
         handler = logging.NullHandler()
     handler.setLevel(setting_value(settings, "LOG_LEVEL"))
     if settings.get("LOG_LEVEL") != "DEBUG":
-        handler.addFilter(_is_news)
+        handler.addFilter(is_log_news)
     handler.setFormatter(
         printed_line_formatter(
             setting_value(settings, "LOG_FORMAT"), settings.get("LOG_DATEFORMAT")
@@ -184,7 +184,7 @@ def _handler(settings: Any) -> logging.Handler:
     return handler
 
 
-def _is_news(record: LogRecord) -> bool:
+def is_log_news(record: LogRecord) -> bool:
     """Whether a record is news: no version, setting or component, as at every start."""
     if record.name in _REPEATED:
         return False

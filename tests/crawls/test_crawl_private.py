@@ -75,7 +75,15 @@ def test_what_a_crawl_writes_is_its_users_alone(pages: Site, tmp_path: Path, uma
         )
 
     found = modes(data)
-    assert {"registry.db", "crawl.log", "export.jsonl", "leases", "snapshots"} <= found.keys()
+    assert {
+        "registry.db",
+        "crawl.log",
+        "export.jsonl",
+        "leases",
+        "logs",
+        "snapshots",
+    } <= found.keys()
+    assert "run 2 of" in (data / "logs" / "run-2.log").read_text()
     assert any(name.endswith(".html.gz") for name in found)
     assert any(name.endswith(".lock") for name in found)
     wrong = {

@@ -11,6 +11,7 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from smartcrawl.model.run_logs import run_log_file
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.run_charts import (
     Chart,
@@ -216,9 +217,10 @@ def _level(request: Request) -> str:
 
 def _log(pages: Pages, run: dict[str, Any], level: str) -> list[str]:
     """Return the end of the log of a run that the visitor may read; ``run``: of the registry."""
+    folder = pages.context.options.data_dir
     if run["log"] is None:
-        return []
-    return run_log_tail(job_log(pages.context.options.data_dir / "logs", run["log"]), level)
+        return run_log_tail(run_log_file(folder, run["run"]), level)
+    return run_log_tail(job_log(folder / "logs", run["log"]), level)
 
 
 def _counts(run: dict[str, Any]) -> list[tuple[str, int, int | None]]:

@@ -437,10 +437,19 @@ def test_runs_of_a_source_have_pictures_of_their_changes_and_stored_pages(
     assert not visitor.page("/runs").xpath("//figure")
 
 
-def test_a_run_that_no_job_ran_says_where_its_log_is(site: Site, visitor: Visitor):
-    page = visitor.page("/runs/2")
-    assert "No job ran it, so the server has no log of it" in words(page)
+def test_a_run_that_no_job_ran_has_its_log(site: Site, visitor: Visitor):
+    assert "Its log is not on this machine: it ran elsewhere" in words(visitor.page("/runs/2"))
 
+    log = site.folder / "logs" / "run-2.log"
+    log.parent.mkdir()
+    log.write_text("2025-06-15 10:00:00,000 [smartcrawl] INFO: <b hx-get=/x>")
+    shown = fresh(site).page("/runs/2")
+    assert "<b hx-get=/x>" in words(shown.xpath("//pre[@class='log']")[0])
+    assert not shown.xpath("//b[@hx-get]")
+    assert not fresh(site).page("/runs/1").xpath("//pre")
+
+
+def test_the_log_of_a_job_is_that_of_its_run(site: Site):
     with transaction(site.desk.connection):
         site.desk.connection.execute(
             "INSERT INTO job (id, name, definition, created_at) VALUES ('job_1', 'docs', '{}', 0)"
@@ -452,6 +461,8 @@ def test_a_run_that_no_job_ran_says_where_its_log_is(site: Site, visitor: Visito
     assert "Its log is not on this machine any more; GET /api/v1/jobs/jb_1/log says" in gone
     logs = site.folder / "logs"
     logs.mkdir()
+    (logs / "run-2.log").write_text("of a former registry")
+    assert "of a former registry" not in words(fresh(site).page("/runs/2"))
     (logs / "jb_1.log").write_text("2025-06-15 10:00:00,000 [smartcrawl] ERROR: <b hx-get=/x>")
     shown = fresh(site).page("/runs/2")
     assert "<b hx-get=/x>" in words(shown.xpath("//pre[@class='log']")[0])
