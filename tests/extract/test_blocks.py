@@ -119,6 +119,18 @@ def test_caption_is_before_the_first_row(caption, text):
     assert block.head == 0
 
 
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        ("<table>a<td>b", [()]),
+        ("<table>a<td></table><p>b<table><td>c<tr>", [(), ()]),  # a row that ends with the second
+        ("<table></tr>b<td></table>a<p>b</td><td><tr>", [()]),
+    ],
+)
+def test_a_row_that_ends_behind_its_table_is_none(body: str, rows: list[tuple[()]]):
+    assert [block.rows for one in document(body).sections for block in one.blocks] == rows
+
+
 @pytest.mark.parametrize("inner", ["<h2>A</h2>b", "<pre>b</pre>", "<table><tr><td>b</table>"])
 def test_table_with_code_headings_or_tables_only_lays_out_a_page(inner):
     body = f"<table><tr><td>a<td>{inner}</table>"
