@@ -46,7 +46,11 @@ SELECT r.no, r.kind,
  WHERE r.source = :source AND s.last_checked IS NOT NULL AND s.reached_run >= :since
 """
 _REACHED: Final = "SELECT max(no) FROM run WHERE source = ? AND complete"
-_PLAN: Final = "UPDATE state SET next_visit = ?, interval = ? WHERE no = ?"
+#: A visit that was brought forward meanwhile stays so.
+_PLAN: Final = """
+UPDATE state SET next_visit = ?, interval = ?
+ WHERE no = ? AND next_visit = ? AND interval IS NOT NULL
+"""
 
 
 @dataclass(slots=True)
@@ -160,7 +164,7 @@ def _is_called_for(
 ) -> bool:
     """Whether the visit of a page was brought forward: by a notice, a rule or a wrong clock."""
     if next_visit is None or interval is None:
-        return next_visit is None
+        return is_due(next_visit, last, now)
     early = last + interval - interval * jitter // 1000
     return is_due(next_visit, last, now) and (next_visit < early - 1 or last > now)
 
@@ -211,5 +215,5 @@ def plan_next_visit_rows(
         if number not in waits:
             waits[number] = history.terms.planned_wait(rate, price)
         at = max(last + waits[number], now + history.terms.pace // 2)
-        rows.append((at, at - last, no))
+        rows.append((at, at - last, no, next_visit))
     connection.executemany(_PLAN, rows)

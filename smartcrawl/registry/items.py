@@ -35,6 +35,7 @@ from smartcrawl.registry.database.databases import DatabaseControl
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.run_results import last_start_rows, stored_start_argument_rows
 from smartcrawl.registry.runs.runs import OpenRun, Role
+from smartcrawl.registry.source_due import FORWARD
 from smartcrawl.registry.spellings import store_spelling_rows
 from smartcrawl.registry.visibility import Readable
 from smartcrawl.rules.model import RemovalRule, Status
@@ -65,9 +66,9 @@ SELECT value, TRUE, 1, 1 FROM carray(?) WHERE TRUE
 ON CONFLICT (no) DO UPDATE
    SET requested = TRUE, generation = item.generation + 1, revision = item.revision + 1
 """
-_NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers)"
+_NOW = "UPDATE state SET next_visit = :now, interval = NULL WHERE no IN carray(:numbers)"
 #: A notice only brings a visit forward.
-_DUE_NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers) AND next_visit > :now"
+_DUE_NOW = f"UPDATE state SET {FORWARD} WHERE no IN carray(:numbers)"
 _NOTICE = """
 SELECT r.no, r.id, o.name, r.url FROM record r JOIN source o ON o.no = r.source
  WHERE r.id IN carray(:keys) AND r.source IN (SELECT no FROM source)
@@ -438,9 +439,9 @@ SELECT id, source, FALSE FROM pending_pin WHERE id IN carray(?) AND source IN ca
 _ORDERED = """
 SELECT id, source, FALSE FROM ordered_address WHERE id IN carray(?) AND source IN carray(?)
 """
-_DUE = """
-UPDATE state SET next_visit = :now
- WHERE next_visit > :now AND no IN (
+_DUE = f"""
+UPDATE state SET {FORWARD}
+ WHERE no IN (
        SELECT r.no FROM record r
         WHERE r.id IN carray(:ids)
           AND r.source IN (SELECT no FROM source WHERE name IN carray(:sources)))

@@ -13,6 +13,12 @@ from smartcrawl.rules.schedule import DAY
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.rules.source_due import SourceFacts
 
+#: Columns of ``state`` of a page whose next visit is brought forward to ``:now``. It has no
+#: interval, so that no budget puts this visit off, also where its time has come already
+#: (``freshness``).
+FORWARD: Final = (
+    "next_visit = CASE WHEN next_visit > :now THEN :now ELSE next_visit END, interval = NULL"
+)
 _SOURCE: Final = "SELECT no, configuration FROM source WHERE name = ?"
 _LAST: Final = """
 SELECT no, state, complete, reasons, started_at, owed FROM run

@@ -50,6 +50,7 @@ from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.processes import PROCESS_COLUMNS, ProcessKind, Started
 from smartcrawl.registry.recomputing import order_recomputing_row
+from smartcrawl.registry.source_due import FORWARD
 from smartcrawl.registry.visibility import (
     readable_sources,
     readable_waiting_sources,
@@ -202,7 +203,12 @@ no IN (SELECT r.no FROM record r JOIN source s ON s.no = r.source WHERE s.name =
 """
 #: Each for the pages of ``where``.
 _DUE: Final = f"""
-UPDATE state SET next_visit = :now WHERE {{where}} AND {_WANTED} AND next_visit > :now
+UPDATE state SET {FORWARD} WHERE {{where}} AND {_WANTED} AND next_visit > :now
+"""
+#: Pages that are due already do not count, but no budget puts them off (``FORWARD``).
+_DUE_BEFORE: Final = f"""
+UPDATE state SET interval = NULL
+ WHERE {{where}} AND {_WANTED} AND next_visit <= :now AND interval IS NOT NULL
 """
 _FORCE: Final = """
 INSERT INTO item (no, requested, generation, revision)
@@ -257,6 +263,7 @@ def _mark(
     if forced:
         connection.execute(_FORCE.format(where=where), values)
         connection.execute(_PENDING.format(where=where), values)
+    connection.execute(_DUE_BEFORE.format(where=where), {**values, "now": now})
     connection.execute(_DUE.format(where=where), {**values, "now": now})
 
 

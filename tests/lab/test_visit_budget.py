@@ -245,3 +245,16 @@ def test_an_hour_later_a_due_crawl_has_what_an_hour_saves_up(docs: Lab):
 
     assert len(first) == spent == 8
     assert due(docs) == [], "an hour saves up less than one request"
+
+
+def test_a_notice_of_a_page_that_the_budget_left_out_is_obeyed_too(docs: Lab):
+    declare(docs, 1)
+    docs.after(days=1)
+    due(docs)
+    docs.after(hours=20)
+    at = docs.crawl.now - 3_600  # the time has come
+    docs.rows(f"UPDATE state SET next_visit = {at}, interval = {at} - last_checked")
+    docs.crawl.run("due", "--notice", docs.site.url("/3"), docs.site.url("/4"))
+    docs.after(hours=4)
+
+    assert {"/3", "/4"} <= set(due(docs))

@@ -3,6 +3,7 @@
 import pytest
 
 from smartcrawl.registry.freshness import due_run_rows, plan_next_visit_rows, source_history
+from smartcrawl.registry.items import make_record_rows_due
 from smartcrawl.rules.freshness import Freshness, Terms
 from smartcrawl.rules.schedule import Schedule
 from tests.registry.build import LONG, NOW, Desk
@@ -109,3 +110,22 @@ def test_next_visits_are_planned_of_visited_pages_and_of_those_whose_turn_did_no
     assert times == {one: LATER + 13.5 * DAY, two: NOW + 13.5 * DAY, three: LATER + DAY}
     assert (rows[one], rows[two]) == (0, 0)
     assert found.budget_for_pages(Freshness(1, DAY, 9), SCHEDULE) == 9
+
+
+@pytest.mark.parametrize("next_visit", [LATER + DAY, LATER - 9])
+def test_a_notice_during_the_plan_stays(docs: Desk, next_visit: int):
+    """Also where the time of the next visit has come already."""
+    one = docs.number(URLS[0])
+    docs.rows("UPDATE state SET last_checked = ?, next_visit = ?, interval = ? WHERE no = ?",
+              (NOW, next_visit, next_visit - NOW, one))  # fmt: skip
+    found = source_history(docs.connection, 1, TERMS, SCHEDULE, LATER)
+    assert one in found.numbers
+    ((key,),) = docs.rows("SELECT id FROM record WHERE no = ?", (one,))
+    make_record_rows_due(docs.connection, bytes(key), LATER)
+    plan_next_visit_rows(docs.connection, found, 1e12, since=NOW, now=LATER)
+
+    expected = min(next_visit, LATER)
+    assert docs.rows("SELECT next_visit FROM state WHERE no = ?", (one,)) == [(expected,)]
+    found = source_history(docs.connection, 1, TERMS, SCHEDULE, LATER)
+    assert one not in found.numbers
+    assert found.called == 1

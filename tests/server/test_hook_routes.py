@@ -131,6 +131,18 @@ def test_a_token_has_the_whole_source_due_and_sent_again_changes_nothing(served:
     assert served.desk.rows("SELECT * FROM due_run") == [], "nothing crawls by itself"
 
 
+def test_no_budget_puts_off_a_page_of_a_source_that_was_due_before(served: Served):
+    served.desk.rows("UPDATE state SET next_visit = 0, interval = 9")
+    (answer,) = ask_all(served.app, [sent("docs", **BEARER)])
+
+    assert answer.json() == {"source": "docs", "whole": True, "due": 0}
+    rows = served.desk.rows(
+        "SELECT count(*), count(interval) FROM state JOIN record USING (no)"
+        " WHERE source = (SELECT no FROM source WHERE name = 'docs')"
+    )
+    assert rows == [(len(PAGES["docs"]), 0)]
+
+
 def test_a_push_has_its_files_due_alone(served: Served):
     answers = ask_all(served.app, [signed("lamps", PUSH)] * 2)
 

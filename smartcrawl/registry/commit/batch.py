@@ -22,6 +22,7 @@ from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import numbers_for_sql, pack_stored_numbers, unpack_stored_numbers
 from smartcrawl.registry.render_samples import store_sample_rows
 from smartcrawl.registry.rendered import store_data_rows, store_page_rows
+from smartcrawl.registry.source_due import FORWARD
 from smartcrawl.registry.spellings import store_spelling_rows, store_tried_rows
 from smartcrawl.rules.absence import SPOKEN
 from smartcrawl.rules.clones import (
@@ -335,10 +336,7 @@ _SKIPPED = """
 UPDATE state SET seen_run = :run WHERE no IN carray(:numbers) AND seen_run >= visited_run
 """
 #: A changed date in a sitemap can only bring a visit forward.
-_NOTICED = """
-UPDATE state SET next_visit = :now
- WHERE no = :no AND last_checked < :modified AND next_visit > :now
-"""
+_NOTICED = f"UPDATE state SET {FORWARD} WHERE no = :no AND last_checked < :modified"
 _FOUND = "UPDATE source SET listing = ? WHERE no = ?"
 _PROBED = "UPDATE candidate SET probe = ?, rule = ? WHERE no = ? AND renewed = ?"
 _RETARGET = "UPDATE links SET scope = ?, targets = ? WHERE no = ?"
