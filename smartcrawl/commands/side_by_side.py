@@ -123,7 +123,7 @@ class SideBySide:
             self._look_elsewhere()
             running = [job.hosts for job in self._running.values()]
             hosts = running + [other.hosts for other in self._elsewhere]
-            place = first_to_begin([job.hosts for job in left], hosts)
+            place = first_to_begin([self._hosts_in_doubt(job) for job in left], hosts)
             self._say_busy(left[:place])
             if place is None:
                 break
@@ -137,6 +137,15 @@ class SideBySide:
                 continue
             self._running[worker] = job
         return failed
+
+    def _hosts_in_doubt(self, job: Job) -> frozenset[str]:
+        """Return the hosts for which a source has to wait.
+
+        None where another process crawls this very source: its worker joins that run, or reports
+        that the source is held, as a command of one source does.
+        """
+        is_crawled = any(other.source == job.name for other in self._elsewhere)
+        return frozenset() if is_crawled else job.hosts
 
     def _look_elsewhere(self) -> None:
         """See which sources other processes crawl, now and then."""

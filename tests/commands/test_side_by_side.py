@@ -33,6 +33,7 @@ from smartcrawl.commands.side_by_side import (
     worker_side,
 )
 from smartcrawl.commands.spider_runs import DONE, FAILED, HELD, INCOMPLETE, SpiderRun
+from smartcrawl.model.exceptions import HostsBusyError
 from smartcrawl.registry.runs.run_hosts import CrawledHosts
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.bar import Bars, ProgressFacts
@@ -136,6 +137,21 @@ def test_a_source_whose_host_another_process_asks_waits_and_says_so(
         "a waits until another process has crawled other: both request x",
         "c waits until another process has crawled other: both request x",
     ]
+
+
+def test_a_source_that_another_process_crawls_itself_does_not_wait():
+    """Its worker joins that run, or reports that the source is held."""
+    crawls, busy = FakeCrawls(), list[str]()
+    others = [CrawledHosts("a", frozenset({"x"}))]
+    together = SideBySide(crawls, 2, print, Bars(io.StringIO()), lambda names: others)
+
+    def stop(error: HostsBusyError) -> None:
+        busy.append(error.source)
+        together.stopping = True
+
+    together.say_busy = stop
+    assert [end.why for end in together.crawl([job("a", "x"), job("b", "x")])] == ["", NOT_BEGUN]
+    assert (crawls.begun, busy) == ([(0, "a")], ["b"])
 
 
 def test_a_signal_ends_the_wait_for_the_host_of_another_process():
