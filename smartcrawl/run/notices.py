@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import cache, partial
 from secrets import token_hex
 from typing import Any, Final
 
@@ -183,11 +184,12 @@ def note_stale_rows(connection: Connection, options: Options, now: int) -> None:
     declared = load_stored_jobs_and_sources(options, connection)
     unvisited = {*vanished_sources(connection, options, declared), *declared.wrong}
     stored, known = stored_visibilities(connection), stale_source_rows(connection)
+    failed_starts = cache(partial(failed_start_sources, connection))
     for name, (begun, seen) in seen_source_times(connection).items():
         condition = Condition(begun, seen, is_visited=name not in unvisited)
         limits = source_limits(declared, name, options.limits)
         is_stale = is_source_stale(condition, limits, now)
-        if is_stale is (name in known) or (is_stale and name in failed_start_sources(connection)):
+        if is_stale is (name in known) or (is_stale and name in failed_starts()):
             continue
         with transaction(connection):
             note = (

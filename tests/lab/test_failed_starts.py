@@ -5,9 +5,13 @@ from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from smartcrawl.commands.running import PlainSettings
 from smartcrawl.model.options import Options
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.removal.tombstones import failed_start_sources
 from smartcrawl.reports.measures import source_measures
 from smartcrawl.run.notices import note_stale_rows
 from smartcrawl.server.explained.sources import sources_data
@@ -43,12 +47,19 @@ def test_a_failed_start_is_left_out_of_the_status_until_a_page_is_stored(
 
 
 def test_pages_api_measures_and_notices_leave_a_failed_start_out(
-    lab: Lab, site: LabSite, other: LabSite
+    lab: Lab, site: LabSite, other: LabSite, monkeypatch: pytest.MonkeyPatch
 ):
     lab.pages["/"] = page("Home", text="words")
     lab.run()
     with down(other):
         lab.crawl(other.url("/"), expect=3)
+    looks: list[Connection] = []
+
+    def looked(connection: Connection) -> list[str]:
+        looks.append(connection)
+        return failed_start_sources(connection)
+
+    monkeypatch.setattr("smartcrawl.run.notices.failed_start_sources", looked)
     options = Options.of(
         PlainSettings()
         | {
@@ -71,6 +82,7 @@ def test_pages_api_measures_and_notices_leave_a_failed_start_out(
     assert [one["source"] for one in found["sources"]] == [site.host]
     assert [one.reported.source for one in measures] == [site.host]
     assert lab.rows("SELECT source FROM stale_source") == [(site.host,)]
+    assert len(looks) == 1, "one look for all sources"
 
 
 def test_a_failure_after_a_page_was_stored_is_shown(lab: Lab, site: LabSite):

@@ -43,6 +43,22 @@ def test_a_source_waits_for_one_that_is_crawled_on_its_host(begun: Place):
     ]
 
 
+def test_a_claim_looks_only_at_leases_of_sources_that_share_a_host(begun: Place):
+    connection = begun[1]
+    opened(connection, "docs", "a.example")
+    opened(connection, "shop", "c.example")
+    looked: list[str] = []
+
+    def is_held(name: str) -> bool:
+        looked.append(name)
+        return False
+
+    request = RunRequest("wiki", "site", hosts=frozenset({"c.example"}))
+    open_run_row(connection, request, NOW, is_held=is_held)
+
+    assert looked == ["shop"]
+
+
 @pytest.mark.parametrize("end", ["dead", "sealed", "interrupted"])
 def test_a_run_that_asks_no_more_holds_up_none(begun: Place, end: str):
     connection = begun[1]

@@ -34,11 +34,16 @@ def crawled_host_rows(
 
     ``is_held``: whether a process has the lease of a source.
     """
+    return [row for row in _open_host_rows(connection, leave_out) if is_held(row.source)]
+
+
+def _open_host_rows(connection: Connection, leave_out: Collection[str]) -> list[CrawledHosts]:
+    """Return the sources whose last run is open; its process may have been killed."""
     rows: Any = connection.execute(_OPEN).fetchall()
     return [
         CrawledHosts(name, frozenset(json.loads(hosts)))
         for name, hosts in rows
-        if name not in leave_out and is_held(name)
+        if name not in leave_out
     ]
 
 
@@ -56,8 +61,8 @@ def claim_host_rows(
     Raises:
         HostsBusyError: a process crawls another source with one of them.
     """
-    for other in crawled_host_rows(connection, is_held, (name,)) if hosts else ():
+    for other in _open_host_rows(connection, (name,)) if hosts else ():
         host = shared_host(hosts, other.hosts)
-        if host is not None:
+        if host is not None and is_held(other.source):  # few leases are read within a transaction
             raise HostsBusyError(name, other.source, host)
     connection.execute(_NOTE, (json.dumps(sorted(hosts)), source))
