@@ -276,7 +276,11 @@ def _listed_source(
         names = {*declared, *declared.wrong, *load_stored_jobs(options)}
         return listed_source_of_start(options, source, wanted, names)
     _refuse_choices(options, arguments, kind)
-    return _named(options, declared, name, kind) if name is not None else _only(declared, kind)
+    if name is not None:
+        return _named(options, declared, name, kind)
+    if (only := _only(declared, kind)) is not None:
+        _check_no_folder_has_name(options, only)
+    return only
 
 
 def _refuse_choices(options: Options, arguments: Mapping[str, Any], kind: Kind) -> None:
@@ -351,7 +355,7 @@ def _check_no_folder_has_name(options: Options, source: Source) -> None:
         return
     with database.translated("read"), closing(database.connect(readonly=True)) as connection:
         root = root_of_ad_hoc_source(connection, source.name)
-    if root is not None and root not in source.starts:
+    if root is not None and root.startswith("file:") and root not in source.starts:
         raise SourceError(
             f"{source.name} is the name of the folder {display_url(root)}, which was crawled"
             " without a declaration: give the table another name, or remove the folder:"

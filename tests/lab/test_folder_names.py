@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl.commands.running import PlainSettings
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.options import Options
+from smartcrawl.run.opening import files_source_of_run_arguments
 from tests.lab.lab import page
 from tests.lab.lab_crawl import LabCrawl
 from tests.lab.lab_site import LabSite
@@ -58,6 +62,11 @@ def test_a_table_does_not_take_over_the_files_of_another_folder(crawl: LabCrawl,
     err = " ".join(crawl.run("crawl", "files", "-a", "source=docs", expect=1).err.split())
     assert "docs is the name of the folder" in err
     assert "forget --source docs" in err
+    options = Options.of(
+        PlainSettings() | {"DATA_DIR": str(crawl.data_dir), "SOURCES_FILE": str(crawl.sources_file)}
+    )
+    with pytest.raises(SourceError, match="docs is the name of the folder"):
+        files_source_of_run_arguments(options, {})  # the only one of its kind
     crawl.declare(f"[sources.docs]\nkind = 'files'\nroot = '{docs}'\n")
     crawl.run("crawl", "files", "-a", "source=docs")
     assert names(crawl) == ["docs"]
