@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -231,9 +231,11 @@ def first_with_exactness(
     """Return ranked pages, of which the first ones count more that have words as they are written.
 
     Of counts out of an index that is not known. ``texts`` returns pages with the texts of their
-    best parts. ``first``: as of ``rank_searched_pages``.
+    best parts. ``first``: as of ``rank_searched_pages``. A page of several sources is one of these.
     """
-    best, others = ranked[: min(first, _EXACT_PAGES)], ranked[min(first, _EXACT_PAGES) :]
+    urls = list(dict.fromkeys(one.page.url for one in ranked[:first]))[:_EXACT_PAGES]
+    best = list(takewhile(lambda one: one.page.url in urls, ranked[:first]))
+    others = ranked[len(best) :]
     exact = _Exactness(terms, weights)
     rated = [one._replace(score=one.score + exact.of_shown(one)) for one in texts(best)]
     found = _sorted_best(rated)

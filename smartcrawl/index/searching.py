@@ -200,17 +200,18 @@ def may_search_term_be_misspelt(term: Term) -> bool:
 
 
 def _best_form(word: str, found: SpellingFound) -> str:
-    """Return the form that the texts have most often, as they spell it, "" if they have none.
+    """Return the form that most texts have, as they spell it, "" if they have none.
 
-    Where they have other endings of it alone, it has no fewer accents than the word. No function
-    word is meant: every page has these, and none is about them.
+    A misspelling may stand in one text many times, so that each text counts once. Where they have
+    other endings of it alone, it has no fewer accents than the word. No function word is meant:
+    every page has these, and none is about them.
     """
     languages = found.languages or [""] * len(found.texts)
     empty = frozenset[str]().union(*map(function_words_of, set(languages)))
     wanted = {folded(form) for form in found.forms} - {folded(word)} - empty
     seen: Counter[str] = Counter()
     spelt: dict[str, Counter[str]] = defaultdict(Counter)
-    runs = Counter(run for text in found.texts for run in text_runs(text))
+    runs = Counter(run for text in found.texts for run in set(text_runs(text)))
     for run, often in runs.items():
         if run.isascii() and (run if run.islower() else run.lower()) not in wanted:
             continue
@@ -226,7 +227,7 @@ def _best_form(word: str, found: SpellingFound) -> str:
     for text, language in zip(found.texts, languages, strict=True):
         keys = by_language[language]
         known = keys.keys() - empty
-        seen.update(keys[key] for key in index_keys(text, language) if key in known)
+        seen.update({keys[key] for key in index_keys(text, language) if key in known})
     return max(seen, key=lambda form: (seen[form], form), default="")
 
 
@@ -443,6 +444,8 @@ def find_index_hits(
         return FoundHits(list(index.shown(latest, terms, marks, None)), meant, counts)
     if near is None:
         best, terms = _best(index, asked, words, [])
+        if len(best) < end and words.more and pool == POOL:  # sources have other texts of a page
+            best, terms = _best(index, asked, index.proposed(asked, MOST_PROPOSED, end), [])
     elif near.only:
         best, terms = _best(index, asked, _NOTHING, index.nearest_pages(asked, near, pool))
     else:

@@ -128,7 +128,20 @@ PAGES = [
         Held(f"reeds/{n * 37 % 100}", plain("papyrus among the reeds " * (1 + n * 13 % 7)), "Reeds")
         for n in range(100)
     ),
-]
+    # Pages that two sources have, and one of each that has another text there.
+    *(
+        Held(f"twins/{n}", plain("obsidian among the stones " * (1 + n % 7)), "Stones",
+             source=source)
+        for n in range(40)
+        for source in ("docs", "shop")
+    ),
+    *(
+        Held(f"unlike/{n}", plain(f"an agate that {source} has " * (1 + n % 7)), "Stones",
+             source=source)
+        for n in range(40)
+        for source in ("docs", "shop")
+    ),
+]  # fmt: skip
 
 MANY = " ".join(f"{{0}}absent{n}" for n in range(1_500))
 

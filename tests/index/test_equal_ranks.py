@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from smartcrawl.index.embedded.choice import search_embedded_index
 from smartcrawl.index.embedded.counting import WINDOW
 from smartcrawl.index.ranking import PAGES
 from smartcrawl.index.searching import Hit
@@ -36,6 +37,7 @@ def chunks(number: int) -> list[Chunk]:
         "basalt and granite",
         f"{'café' if number % 5 == 0 else 'cafe'} {number:03}",
         f"slate{' slate' * (number % 3 == 0)} {number:03}",
+        f"{'marbele ' * 90 if number == 1 else 'marble'} {('latch', 'larch')[number % 2]}",
         f"shale {number:03}{' and more' * (number % 3 + number % 7)}",
     ]
     return [Chunk((), text) for text in texts]
@@ -92,3 +94,19 @@ def test_results_do_not_depend_on_the_order_of_commits(orders: list[Connection])
             )
             assert one == other, why
             assert len(one) > 12 or (query == "anchor" and offset), why
+
+
+def test_what_was_meant_does_not_depend_on_the_order_of_commits(orders: list[Connection]):
+    one, other = (search_embedded_index(some, "lach").meant for some in orders)
+
+    assert one == other
+    assert one in {"larch", "latch"}
+
+
+def test_a_frequent_word_was_meant_rather_than_a_misspelling_that_a_text_repeats(
+    orders: list[Connection],
+):
+    for some in orders:
+        assert search_embedded_index(some, "marbble").meant == "marble"
+        assert search_embedded_index(some, "marblee").meant == "marble"
+        assert search_embedded_index(some, "marbelle").meant == "marbele", "no other is as near"

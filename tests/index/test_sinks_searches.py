@@ -203,6 +203,23 @@ def test_pages_of_hits_repeat_and_skip_nothing(
 
 
 @SINKS
+@pytest.mark.parametrize("query", ["obsidian", "agate"], ids=["equal", "unlike"])
+def test_pages_that_two_sources_have_fill_the_hits(
+    request: pytest.FixtureRequest, sink: str, query: str
+):
+    ask: Ask = request.getfixturevalue(sink)
+
+    hits = ask(query, limit=30)
+    more = ask(query, limit=10, offset=30)
+
+    found = [hit.url for hit in (*hits, *more)]
+    assert len(found) == len(set(found)) == 40
+    assert all(set(hit.sources) == {"docs", "shop"} for hit in hits)
+    assert [hit.url for hit in ask(query, limit=40)] == found
+    assert [hit.url for hit in ask(query, limit=30, sources=("shop",))] == found[:30]
+
+
+@SINKS
 @pytest.mark.parametrize(
     ("language", "found"), [("de", ["same/de"]), ("en", ["same/en"]), ("fr", []), ("", None)]
 )

@@ -369,7 +369,8 @@ def near_index_words_request(
     nested = {"path": "chunks", "query": wording.near(forms), "score_mode": "none"}
     filters = [_of_sources(names) for names in (sources or None, readable) if names is not None]
     found = {"bool": {"must": [{"nested": nested}], "filter": filters}}
-    return {"query": found, "size": _TEXTS, "source": ["language", "chunks"]}
+    order = [{"urlLength": "asc"}, {"url": "asc"}]  # whichever page came first
+    return {"query": found, "size": _TEXTS, "sort": order, "source": ["language", "chunks"]}
 
 
 def indexed_texts(hits: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -542,6 +543,19 @@ def near_hits(hits: Iterable[Mapping[str, Any]]) -> list[NearPage]:
     return sorted(found, key=_order)
 
 
+def _first_pages(hits: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return how many proposals are the first ``PAGES`` pages, and how many pages these are.
+
+    A page that several sources have counts once.
+    """
+    urls: set[str] = set()
+    for place, hit in enumerate(hits):
+        urls.add(hit["_source"]["url"])
+        if len(urls) > PAGES:
+            return place, PAGES
+    return len(hits), len(urls)
+
+
 def _order(one: NearPage) -> tuple[float, int, str, str]:
     url = one.hit["_source"]["url"]
     return one.distance, len(url), url, one.content
@@ -587,9 +601,14 @@ class ElasticsearchFinder:
     def proposed(self, query: Query, pool: int, least: int) -> Proposed:
         """Return the pages that have any of the words, and all that they must have."""
         size = PAGES if pool == POOL and least <= PAGES else MOST_PROPOSED
-        body = self._ask(
-            **search_proposal_request(query, self._wording, self._sources, size, self._readable)
-        )
+        while True:
+            asked = query, self._wording, self._sources, size, self._readable
+            body = self._ask(**search_proposal_request(*asked))
+            hits = body["hits"]["hits"]
+            first, different = _first_pages(hits)
+            if different == PAGES or len(hits) < size or size == MOST_PROPOSED:
+                break
+            size = min(2 * size, MOST_PROPOSED)  # several sources have the same pages
         every = counted_terms(body)
         pages = [every[str(place)]["doc_count"] for place in range(len(query.terms))]
         total = every["doc_count"]
@@ -601,8 +620,8 @@ class ElasticsearchFinder:
         counts = [every[key]["doc_count"] for key in keys]
         names = query.names if keys else ()
         self._gains = name_gains(names, counts, total, by_text)
-        found = {hit["_source"]["key"]: hit for hit in body["hits"]["hits"]}
-        return Proposed(found, pages, total, PAGES, more=len(found) >= size)
+        found = {hit["_source"]["key"]: hit for hit in hits}
+        return Proposed(found, pages, total, first, more=len(found) >= size)
 
     def facet_counts(self, query: Query, facets: Collection[str]) -> Counted:
         """Count the pages that have any of the words and meet the filters (``index.facets``)."""

@@ -36,6 +36,7 @@ class ChunkFacts(NamedTuple):
     no: int
     content: int
     position: int
+    page: Any  #: the same for contents of several sources that are equal
 
 
 class ChunksAsked(NamedTuple):
@@ -70,28 +71,38 @@ class Window(NamedTuple):
     chunks: Mapping[int, Sequence[ChunkFacts]]  #: by content, in the order of their proposal
     first: int  #: pages that are rated before the others
     more: bool  #: whether the index may have other pages
+    different: int  #: pages that differ, among all of these
+    is_short: bool  #: whether the first pages may have further chunks
 
 
 def window_of_chunks(best: Sequence[ChunkFacts], *, more: bool, are_all: bool) -> Window:
     """Return the pages of chunks, which are given best first: the first ones, or all.
 
     The first ``PAGES`` pages have those of the first ``WINDOW`` chunks that are theirs, however
-    many follow: their scores do not depend on that. ``more``: whether other chunks follow.
+    many follow: their scores do not depend on that. A page that several sources have counts once,
+    and so do its chunks. ``more``: whether other chunks follow.
     """
     found: dict[int, list[ChunkFacts]] = {}
-    for chunk in best[:WINDOW]:
-        if len(found) < PAGES or chunk.content in found:
+    pages: set[Any] = set()
+    looked_at: set[tuple[Any, int]] = set()
+    for chunk in best:
+        looked_at.add((chunk.page, chunk.position))
+        if len(looked_at) > WINDOW:
+            break
+        if len(pages) < PAGES or chunk.page in pages:
+            pages.add(chunk.page)
             found.setdefault(chunk.content, []).append(chunk)
-    before = len(found)
+    before, is_short = len(found), more and len(looked_at) < WINDOW
     if not are_all:
-        return Window(found, before, more or any(chunk.content not in found for chunk in best))
+        more = more or any(chunk.content not in found for chunk in best)
+        return Window(found, before, more, len(pages), is_short)
     known = set(found)
     for chunk in best:
         if chunk.content not in known:
             some = found.setdefault(chunk.content, [])
             if len(some) < _MOST_COUNTED:
                 some.append(chunk)
-    return Window(found, before, more)
+    return Window(found, before, more, len({chunk.page for chunk in best}), is_short)
 
 
 class AskedPhrases:

@@ -150,7 +150,8 @@ class IndexLanguage(Protocol):
     ) -> list[tuple[str, str]]:
         """Return texts of chunks that have any of some keys, with headings and language.
 
-        ``within``: further conditions on the chunks, after AND, with their values.
+        They are of the most frequent keys, and in the order of their hashes: the same whichever
+        page came first. ``within``: further conditions on the chunks, after AND, with their values.
         """
 
 
@@ -496,9 +497,12 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
  ORDER BY length(r.url), r.url
 """
 MOST_TEXTS: Final = 60  #: texts that are read to correct the words of a query
-#: Texts of chunks ``k``.
+#: Texts of chunks ``k``, in the order of what is in them.
 TEXTS: Final = """
-SELECT k.title, k.headings, k.text, k.pictures, k.language FROM {match} {within} LIMIT {most}
+SELECT t.title, t.headings, t.text, t.pictures, t.language
+  FROM (SELECT k.no, k.hash FROM {match} {within} ORDER BY k.hash LIMIT {most}) AS b
+  JOIN chunk t ON t.no = b.no
+ ORDER BY b.hash
 """
 
 
@@ -571,15 +575,19 @@ class IndexTables:
         weights += self._gains.values()
         conditions, given = self._conditions(query)
 
-        def best(most: int) -> Window:
+        def best(most: int, *, are_all: bool) -> Window:
             asked = ChunksAsked(words, weights, conditions, given, most, sum(every))
             chunks = self._language.best_chunks(self._connection, asked)
-            return window_of_chunks(chunks, more=len(chunks) >= most, are_all=most == WIDE)
+            return window_of_chunks(chunks, more=len(chunks) >= most, are_all=are_all)
 
         is_wide = pool > POOL or least > PAGES
-        window = best(WIDE if is_wide else WINDOW)
-        if window.more and not is_wide and len(window.chunks) < least:
-            window = best(WIDE)
+        most = WIDE if is_wide else WINDOW
+        window = best(most, are_all=is_wide)
+        while window.is_short and most < WIDE:  # several sources have the same pages
+            most = min(2 * most, WIDE)
+            window = best(most, are_all=False)
+        if window.more and not is_wide and window.different < least:
+            window = best(WIDE, are_all=True)
         found = dict(list(window.chunks.items())[:MOST_PROPOSED])
         more = window.more or len(found) < len(window.chunks)
         return Proposed(found, counts, total, window.first, more)

@@ -11,11 +11,13 @@ from typing import Any, Final
 from smartcrawl.index.analysis.names import name_words
 from smartcrawl.index.analysis.stems import ANY_END, Keys, index_keys
 from smartcrawl.index.embedded.counting import ChunkFacts, ChunkPlaces, ChunksAsked
-from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, fts5_value_letters, read_text_rows
+from smartcrawl.index.embedded.finding import TEXTS, fts5_value_letters, read_text_rows
 from smartcrawl.index.embedded.sqlite import (
+    FEW_TEXTS,
     AnalyzedChunks,
     IndexBuffer,
     embedded_index_chunk_columns,
+    frequent_index_keys,
     searchable_chunks,
 )
 from smartcrawl.index.ranking import LETTERS
@@ -23,7 +25,6 @@ from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import IndexedText
 
-_SCAN = "SELECT set_config('enable_seqscan', ?, false)"
 _COUNTED: Final = 20_000  #: chunks of a word that are counted at most
 _AT_ONCE: Final = 500  #: chunks of one statement
 _NUMBERS = """
@@ -121,7 +122,7 @@ def words_vector(
 #: Chunks by the rank of each word times its weight, for their lengths. Equal hashes are compared
 #: further among the chunks that are returned, and those that are equal to the last of them.
 _BEST: Final = """
-SELECT b.no, b.content, b.position FROM (
+SELECT b.no, b.content, b.position, c.content_hash FROM (
     SELECT k.no, k.content, k.position, k.hash, {ranks} AS rank
       FROM chunk k {joined} WHERE k.words @@ :any::tsquery {conditions}
      ORDER BY rank DESC, k.hash FETCH FIRST (:most) ROWS WITH TIES
@@ -146,6 +147,12 @@ SELECT CASE WHEN few.number < 20000 THEN few.number
                    WHERE oid = 'chunk'::regclass) END
   FROM (SELECT count(*) AS number
           FROM (SELECT 1 FROM chunk k WHERE 1 = 1 {within} LIMIT 20000) AS n) AS few
+"""
+#: In how many chunks some keys are, each by itself; few of these are counted.
+_HELD_KEYS: Final = """
+SELECT w.key, (SELECT count(*) FROM (
+           SELECT 1 FROM chunk k WHERE k.words @@ w.words::tsquery {within} LIMIT 200) AS few)
+  FROM unnest(:keys::text[], :words::text[]) AS w (key, words)
 """
 
 
@@ -217,17 +224,22 @@ class TsVector:
     ) -> list[tuple[str, str]]:
         """Return texts of chunks that have any of some keys, with headings and language.
 
-        PostgreSQL expects that nearly every chunk has one of so many words, and would read them
-        all, one after another.
+        Each key is looked up by itself: of one query for all of them the index of PostgreSQL looks
+        at each key for each chunk that it finds.
         """
-        connection.execute(_SCAN, ("off",))
-        try:
-            statement = TEXTS.format(match=self.match("words"), within=within, most=MOST_TEXTS)
-            named = {"words": self.value([(key,) for key in keys]), **values}
-            rows = connection.execute(statement, named).fetchall()
-        finally:
-            connection.execute(_SCAN, ("on",))
-        return read_text_rows(rows)
+
+        def counted(some: Sequence[str], _: str) -> dict[str, int]:
+            words = Many([self.value([(key,)]) for key in some])
+            asked = {"keys": Many(list(some)), "words": words, **values}
+            rows: Any = connection.execute(_HELD_KEYS.format(within=within), asked)
+            return {key: often for key, often in rows.fetchall() if often}
+
+        keys = frequent_index_keys(keys, counted)
+        if not keys:
+            return []
+        statement = TEXTS.format(match=self.match("words"), within=within, most=FEW_TEXTS)
+        named = {"words": self.value([(key,) for key in keys]), **values}
+        return read_text_rows(connection.execute(statement, named).fetchall())
 
 
 @lru_cache(10_000)

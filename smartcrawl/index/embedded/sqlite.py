@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -279,9 +279,12 @@ class Fts5:
 
     def match(self, name: str) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
+        return self._match(name)
+
+    def _match(self, name: str, chunks: str = "chunk k") -> str:
         if self._until is None:
-            return f"chunk_words w JOIN chunk k ON k.no = w.rowid WHERE chunk_words MATCH :{name}"
-        return f"{self._former(name)} JOIN chunk k ON k.no = w.no WHERE 1 = 1"
+            return f"chunk_words w JOIN {chunks} ON k.no = w.rowid WHERE chunk_words MATCH :{name}"
+        return f"{self._former(name)} JOIN {chunks} ON k.no = w.no WHERE 1 = 1"
 
     def _former(self, name: str) -> str:
         """Return the numbers ``w.no`` of chunks that match, also those that wait for new words."""
@@ -383,11 +386,15 @@ class Fts5:
     ) -> list[tuple[str, str]]:
         """Return texts of chunks that have any of some keys, with headings and language."""
         if self._until is None:
-            keys = _held_keys(connection, keys, are_all=bool(within))
+            _make_terms(connection)
+            keys = frequent_index_keys(
+                keys, lambda some, begin: _held_keys(connection, some, begin), are_all=bool(within)
+            )
             if not keys:
                 return []
-        most = MOST_TEXTS if within or self._until is not None else _FEW_TEXTS
-        statement = TEXTS.format(match=self.match("words"), within=within, most=most)
+        most = MOST_TEXTS if within or self._until is not None else FEW_TEXTS
+        match = self._match("words", "chunk k INDEXED BY chunk_facts")
+        statement = TEXTS.format(match=match, within=within, most=most)
         value = self.value([(key,) for key in keys])
         return read_text_rows(connection.execute(statement, {"words": value, **values}).fetchall())
 
@@ -406,6 +413,7 @@ def _in_order_of_hashes(
         rows: Any = connection.execute(statement, (Many(list(ranks)),)).fetchall()
         found = sorted(rows, key=lambda row: ranks[row[0]])
     found += others
+    pages: dict[int, Any] = {}
     if len({row[3] for row in found}) < len(found):
         equal = [
             row[1] for one, other in pairwise(found)
@@ -419,7 +427,8 @@ def _in_order_of_hashes(
             found.sort(key=lambda row: (
                 ranks.get(row[0], inf), row[3] or b"", origins.get(row[1], ()), row[2]
             ))  # fmt: skip
-    return [ChunkFacts(*row[:3]) for row in found]
+            pages = {no: origin[0] for no, origin in origins.items()}
+    return [ChunkFacts(*row[:3], pages.get(row[1], row[1])) for row in found]
 
 
 def _counting(connection: Any) -> list[tuple[int, ChunkPlaces]]:
@@ -459,26 +468,42 @@ _TERMS: Final = (
 _HELD_KEYS: Final = "SELECT term, doc FROM temp.chunk_terms WHERE term >= ? AND term < ?"
 _SOME_KEYS: Final = "SELECT term, doc FROM temp.chunk_terms WHERE term IN carray(?)"
 _KNOWN: Final = 3  #: letters with which most variants of a word begin
-_FEW_TEXTS: Final = 20  #: texts of these
+FEW_TEXTS: Final = 20  #: texts of these
 _MOST_KEYS: Final = 3  #: keys whose texts are read
+_CLEAR: Final = 10  #: chunks of a key that is no misspelling; times as many as of a rare key
 
 
-def _held_keys(connection: Connection, keys: Sequence[str], *, are_all: bool) -> list[str]:
-    """Return those of some keys that the index has: the most frequent ones, or all.
-
-    Keys that begin alike are looked up together, and others only where none of these is found: a
-    word is seldom misspelt at its beginning.
-    """
-    _make_terms(connection)
-    begins = Counter(key[:_KNOWN] for key in keys if len(key) > _KNOWN)
-    begin = max(begins, key=lambda one: (begins[one], one), default="")
-    wanted = set(keys)
-    found: dict[str, int] = {}
+def _held_keys(connection: Connection, keys: Sequence[str], begin: str) -> dict[str, int]:
+    """Return in how many chunks some keys are, of those that the index has."""
     if begin:
         rows: Any = connection.execute(_HELD_KEYS, (begin, f"{begin}\U0010ffff")).fetchall()
-        found = {key: often for key, often in rows if key in wanted}
-    if are_all or not found:
+        wanted = set(keys)
+        return {key: often for key, often in rows if key in wanted}
+    return dict(connection.execute(_SOME_KEYS, (Many(sorted(keys)),)).fetchall())
+
+
+def frequent_index_keys(
+    keys: Iterable[str],
+    counted: Callable[[Sequence[str], str], Mapping[str, int]],
+    *,
+    are_all: bool = False,
+) -> list[str]:
+    """Return those of some keys that the index has: the most frequent ones, or all.
+
+    ``counted`` returns in how many chunks keys are, of those that are in any; the second value is
+    how they all begin, "" if they begin differently. A word is seldom misspelt at its beginning, so
+    that other keys are looked up only where those that begin alike are rare. Keys that are rare
+    beside the most frequent one may be misspellings themselves, and are left out.
+    """
+    wanted = sorted(set(keys))
+    begins = Counter(key[:_KNOWN] for key in wanted if len(key) > _KNOWN)
+    begin = max(begins, key=lambda one: (begins[one], one), default="")
+    alike = [key for key in wanted if begin and key.startswith(begin)]
+    found = dict(counted(alike, begin)) if alike else {}
+    if are_all or max(found.values(), default=0) < _CLEAR:
         others = [key for key in wanted if not begin or not key.startswith(begin)]
-        found |= dict(connection.execute(_SOME_KEYS, (Many(sorted(others)),)).fetchall())
-    best = sorted(found, key=lambda key: (-found[key], key))
-    return sorted(best if are_all else best[:_MOST_KEYS])
+        found |= counted(others, "")
+    if are_all:
+        return sorted(found)
+    best = sorted(found, key=lambda key: (-found[key], key))[:_MOST_KEYS]
+    return sorted(key for key in best if found[key] * _CLEAR > found[best[0]])
