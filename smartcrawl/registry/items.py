@@ -7,7 +7,8 @@ visit fulfils an order that arrives while its page is being fetched.
 Addresses that were added over the HTTP API (R0-57, R0-67), or posted to be pinned (R2-33), may have
 no record yet. An open run gives out numbers of its own, and may discover any of them at any moment,
 so that no other process may add a record to its source. They wait beside the records, and the next
-run of the source registers or pins them when it begins (ADR 60).
+run of the source registers or pins them when it begins (ADR 60). Addresses that a notice named wait
+in the same place and are not pinned (ADR 176).
 """
 
 from __future__ import annotations
@@ -210,10 +211,21 @@ def make_noticed_rows_due(
     ``readable``: only those of these sources; None: of all. A visit is only brought forward. The
     caller opens the transaction.
     """
-    values = {"keys": Many(keys), "every": readable is None, "sources": Many(readable or ())}
-    rows: list[Any] = connection.execute(_NOTICE, values).fetchall()
+    rows = _noticed(connection, keys, readable)
     connection.execute(_DUE_NOW, {"numbers": numbers_for_sql(row[0] for row in rows), "now": now})
     return [NoticedRow(bytes(key), name, url) for _, key, name, url in rows]
+
+
+def recorded_ids(
+    connection: Connection, keys: Sequence[bytes], readable: Readable = None
+) -> set[bytes]:
+    """Return those ids (32 bytes each) that have a record; ``readable``: in these sources."""
+    return {bytes(key) for _, key, _, _ in _noticed(connection, keys, readable)}
+
+
+def _noticed(connection: Connection, keys: Sequence[bytes], readable: Readable) -> list[Any]:
+    values = {"keys": Many(keys), "every": readable is None, "sources": Many(readable or ())}
+    return list(connection.execute(_NOTICE, values).fetchall())
 
 
 def register_address_row(
@@ -425,7 +437,7 @@ def stored_row_of_documents_source(connection: Connection) -> Source | None:
     return documents_source(url for (url,) in rows) if rows or is_stored else None
 
 
-_COLUMNS = ("source", "id", "url", "host", "at", "priority")
+_COLUMNS = ("source", "id", "url", "host", "at", "priority", "pinned")
 #: The first statement of a transaction that posts addresses: they wait for each other.
 _POSTING = "UPDATE sequence SET value = value WHERE name = 'number'"
 #: The condition on the source lets the query use the index.
@@ -450,12 +462,17 @@ _POST_PIN = """
 INSERT INTO pin (no, source, at, priority)
 SELECT r.no, r.source, w.at, w.priority
   FROM pending_pin w JOIN record r ON r.source = :no AND r.id = w.id
- WHERE w.source = :name
+ WHERE w.source = :name AND w.pinned
 ON CONFLICT (no) DO NOTHING
 """
 _PINNED = """
 DELETE FROM pending_pin
  WHERE source = :name AND id IN (SELECT r.id FROM record r WHERE r.source = :no)
+"""
+#: What a run refused, by its budget or as a trap, is not offered again.
+_OFFERED = "DELETE FROM pending_pin WHERE source = :name AND url IN carray(:urls) AND NOT pinned"
+_WAITING_OFFERS = """
+SELECT source, count(*) FROM pending_pin WHERE source IN carray(?) AND NOT pinned GROUP BY source
 """
 _PIN_OF_ID = "WHERE id = :id AND (:every OR source IN carray(:sources))"
 _POSTED_TO = f"SELECT source, at, priority FROM pending_pin {_PIN_OF_ID} ORDER BY source"
@@ -472,6 +489,7 @@ class PendingPin(NamedTuple):
     host: str
     at: int  #: Unix seconds
     priority: int
+    pinned: bool = True  #: whether it becomes a seed; False: the next run requests it as a link
 
 
 class KnownAddress(NamedTuple):
@@ -512,13 +530,24 @@ def store_pending_pin_rows(connection: Connection, pins: Iterable[PendingPin]) -
     connection.fill("pending_pin", _COLUMNS, pins)
 
 
-def pin_registered_rows(connection: Connection, name: str, source: int) -> None:
+def waiting_offer_counts(connection: Connection, sources: Sequence[str]) -> dict[str, int]:
+    """Return how many addresses of notices wait for the next run of sources, by name."""
+    rows: Any = connection.execute(_WAITING_OFFERS, (Many(sources),)).fetchall()
+    return {str(source): int(count) for source, count in rows}
+
+
+def pin_registered_rows(
+    connection: Connection, name: str, source: int, offered: Sequence[str] = ()
+) -> None:
     """Pin the waiting addresses that have a record now; ``source`` is source.no of ``name``.
 
-    The caller opens the transaction.
+    ``offered``: those that the run took and that are not pinned; they wait no longer. The caller
+    opens the transaction.
     """
     for statement in (_POST_PIN, _PINNED):
         connection.execute(statement, {"name": name, "no": source})
+    if offered:
+        connection.execute(_OFFERED, {"name": name, "urls": Many(offered)})
 
 
 def pending_pins_of(

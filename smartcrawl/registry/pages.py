@@ -286,7 +286,9 @@ _PINS = """
 SELECT r.no, r.url, p.priority FROM pin p JOIN record r USING (no) WHERE p.source = ?
  ORDER BY p.priority, r.no
 """
-_POSTED = "SELECT url, priority FROM pending_pin WHERE source = ? ORDER BY priority, at, id"
+_POSTED = """
+SELECT url, priority, pinned FROM pending_pin WHERE source = ? ORDER BY priority, at, id
+"""
 
 
 def row_leads_to_indexed_record(connection: Connection, no: int, origin: int) -> bool:
@@ -408,10 +410,13 @@ class PageReader:
         rows: Any = self._connection.execute(_PINS, (self._source,)).fetchall()
         return list(rows)
 
-    def posted(self, source: str) -> list[tuple[str, int]]:
-        """Return (URL, priority) of the addresses that wait to be pinned, by the source's name."""
+    def posted(self, source: str) -> list[tuple[str, int, bool]]:
+        """Return (URL, priority, whether it is pinned) of the addresses that wait for a run.
+
+        ``source``: the name.
+        """
         rows: Any = self._connection.execute(_POSTED, (source,)).fetchall()
-        return list(rows)
+        return [(url, priority, bool(pinned)) for url, priority, pinned in rows]
 
     def last_number(self) -> int:
         """Return the highest number that was ever reserved."""

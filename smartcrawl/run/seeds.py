@@ -67,6 +67,7 @@ class Pins:
         self._reader = reader
         self._offers = offers
         self._posted = False  #: whether addresses wait that this run has to pin
+        self._offered: list[str] = []  #: that waited and are not pinned
 
     def prepare(self) -> None:
         """Give the frontier the priorities, before anything is offered."""
@@ -78,14 +79,17 @@ class Pins:
         numbers = self._in_scope(scope)
         waiting = [] if self._opened.joined else self._reader.posted(self._source)
         self._posted = bool(waiting)
+        self._offered = [url for url, _, is_pinned in waiting if not is_pinned]
         urls: defaultdict[int, list[str]] = defaultdict(list)
-        for url, priority in waiting:
-            urls[priority].append(url)
+        for url, priority, is_pinned in waiting:
+            if is_pinned:
+                urls[priority].append(url)
         for priority in sorted(urls):
             fresh = self._offers.numbers(urls[priority], scope, 0, given=True)
             for number in fresh:
                 self._offers.prioritize(number, priority)
             numbers += fresh
+        numbers += self._offers.numbers(self._offered, scope, 0)
         self._offers.offer(numbers, 0)
 
     def registered(self, scope: Scope) -> list[int]:
@@ -93,7 +97,9 @@ class Pins:
         if self._posted:
             control = DatabaseControl(self._registry.database, self._registry.connection)
             control.write(
-                lambda: pin_registered_rows(control.connection, self._source, self._opened.source)
+                lambda: pin_registered_rows(
+                    control.connection, self._source, self._opened.source, self._offered
+                )
             )
         return self._in_scope(scope)
 

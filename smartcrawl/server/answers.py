@@ -311,8 +311,9 @@ class IgnoredAddress(Answer):
     """An address of a notice that does not count."""
 
     url: str = Field(description="As it was sent", examples=["https://www.example.com/"])
-    reason: Literal["invalid", "other_host", "outside_folder", "unknown"] = Field(
-        description="unknown: no source has it; a crawl may find it", examples=["other_host"]
+    reason: Literal["invalid", "other_host", "outside_folder", "unknown", "full"] = Field(
+        description="unknown: no source has it, or may take it; full: too many new ones wait",
+        examples=["other_host"],
     )
 
 
@@ -321,6 +322,9 @@ class NoticeAnswer(Answer):
 
     verified: bool = Field(description="False: the key is still being checked", examples=[True])
     due: int = Field(description="Addresses that are due now", examples=[1])
+    offered: int = Field(
+        description="New addresses that the next run of their source requests", examples=[0]
+    )
     ignored: list[IgnoredAddress]
 
 

@@ -1,26 +1,36 @@
 """IndexNow: a site says which of its pages changed, and their visits come forward (R1-53).
 
-A notice takes no API key. Its own key must be in a file of the host that it is about, and that host
-is asked for the file only if a source has pages of it, once in ten minutes (ADR 176).
+New addresses in the scope of a source are offered to its next run. A notice takes no API key. Its
+own key must be in a file of the host that it is about, and that host is asked for the file only if
+a source has pages of it, once in ten minutes (ADR 176).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smartcrawl.model.options import Options
-from smartcrawl.model.urls import Trackers, normalize_url, request_url, url_digest
+from smartcrawl.model.urls import normalize_url, request_url, url_digest
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import is_host_of_stored_pages
-from smartcrawl.registry.items import make_noticed_rows_due
+from smartcrawl.registry.items import (
+    KnownAddress,
+    PendingPin,
+    known_address_rows,
+    make_noticed_rows_due,
+    recorded_ids,
+    store_pending_pin_rows,
+    waiting_offer_counts,
+)
 from smartcrawl.registry.visibility import readable_sources
 from smartcrawl.rules.http import REDIRECTS
 from smartcrawl.rules.incoming import (
@@ -35,6 +45,7 @@ from smartcrawl.rules.visibility import Reader
 from smartcrawl.server.answers import NoticeAnswer
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import ApiError, api_not_found
+from smartcrawl.server.frontier import Candidate, Holders, PostedUrl
 from smartcrawl.server.guard import INDEXNOW_PATH
 from smartcrawl.server.queries import (
     Query,
@@ -52,6 +63,7 @@ from smartcrawl.sources.indexnow import (
     NoticeFault,
     indexnow_notice,
 )
+from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.web_client import WebClient, WebError
 
 logger = logging.getLogger(__name__)
@@ -62,6 +74,7 @@ _LARGEST: Final = 16_384  #: bytes of a key file
 AT_ONCE: Final = 8  #: key files
 _WAITING: Final = 32  #: notices that wait for key files
 _HOSTS: Final = 10_000  #: that are remembered
+MOST_OFFERED: Final = 10_000  #: new addresses that wait for the next run of a source
 _MESSAGE: Final = "The key of the notice is not that of its host"
 
 
@@ -161,26 +174,91 @@ def _wait(seconds: float) -> ApiError:
     return ApiError("RATE_LIMITED", "Too many keys", field="key", reason=reason, headers=headers)
 
 
-def carry_out_indexnow(
-    connection: Connection, notice: IndexNowNotice, trackers: Trackers, now: int, reader: Reader
-) -> dict[str, Any]:
-    """Bring the visits of the pages of a verified notice forward; return the answer.
+@dataclass(frozen=True, slots=True)
+class PreparedNotice:
+    """A verified notice, and what sources may take of its addresses that have no record."""
 
-    ``now``: Unix seconds. The caller opens the transaction.
+    notice: IndexNowNotice
+    keys: Mapping[bytes, str]  #: the addresses by their ids (32 bytes)
+    reader: Reader
+    new: Mapping[bytes, Candidate]  #: that sources take, by their ids
+    names: Sequence[str]  #: of the sources that take addresses
+
+
+def prepared_notice(
+    connection: Connection, notice: IndexNowNotice, context: Context, reader: Reader
+) -> PreparedNotice:
+    """Return a verified notice with what sources may take of it; nothing is written.
+
+    The sources are those that the reader sees, and only those in whose scope an address is: no
+    single page is added.
     """
-    keys = {url_digest(normalize_url(url, trackers)): url for url in notice.urls}
-    readable = readable_sources(connection, reader)
+    options = context.options
+    keys = {url_digest(normalize_url(url, options.trackers)): url for url in notice.urls}
+    known = recorded_ids(connection, list(keys), readable_sources(connection, reader))
+    posted = [one for key, url in keys.items() if key not in known and (one := _posted(url))]
+    if not posted:
+        return PreparedNotice(notice, keys, reader, {}, ())
+    holders = Holders(connection, options, context.server.robots, reader)
+    taken = [one for one in holders.candidates(posted) if one.sources not in ((), _SINGLE)]
+    return PreparedNotice(notice, keys, reader, {one.id: one for one in taken}, holders.names)
+
+
+_SINGLE: Final = (DOCUMENTS.name,)
+
+
+def _posted(url: str) -> PostedUrl | None:
+    """Return an address as one that is posted; None: it has a secret, or is too long."""
+    try:
+        return PostedUrl(url=url)
+    except ValidationError:
+        return None
+
+
+def carry_out_indexnow(
+    connection: Connection, prepared: PreparedNotice, now: int
+) -> dict[str, Any]:
+    """Bring the visits of the pages of a verified notice forward, and offer what is new.
+
+    Returns the answer. ``now``: Unix seconds. The caller opens the transaction.
+    """
+    keys, notice = prepared.keys, prepared.notice
+    readable = readable_sources(connection, prepared.reader)
+    waiting: Mapping[bytes, KnownAddress] = {}
+    if prepared.new:  # first: other requests that post addresses wait for this one
+        waiting = known_address_rows(connection, list(prepared.new), prepared.names)
     found = {row.key for row in make_noticed_rows_due(connection, list(keys), now, readable)}
-    unknown = [(url, Ignored.UNKNOWN) for key, url in keys.items() if key not in found]
-    return _answer(len(found), (*notice.ignored, *unknown), is_verified=True)
+    offered = {key for key, known in waiting.items() if not known.is_record} - found
+    counts = Counter(waiting_offer_counts(connection, prepared.names))
+    ignored, pins = list(notice.ignored), list[PendingPin]()
+    for key, url in keys.items():
+        if key in found or key in offered:
+            continue
+        one = prepared.new.get(key)
+        if one is None:
+            ignored.append((url, Ignored.UNKNOWN))
+            continue
+        sources = [source for source in one.sources if counts[source] < MOST_OFFERED]
+        if not sources:
+            ignored.append((url, Ignored.FULL))
+            continue
+        counts.update(sources)
+        offered.add(key)
+        pins += (
+            PendingPin(source, key, one.url, one.host, now, one.priority, pinned=False)
+            for source in sources
+        )
+    store_pending_pin_rows(connection, pins)
+    return _answer(len(found), len(offered), ignored, is_verified=True)
 
 
 def _answer(
-    due: int, ignored: Sequence[tuple[str, Ignored]], *, is_verified: bool
+    due: int, offered: int, ignored: Sequence[tuple[str, Ignored]], *, is_verified: bool
 ) -> dict[str, Any]:
     return {
         "verified": is_verified,
         "due": due,
+        "offered": offered,
         "ignored": [{"url": url, "reason": why.value} for url, why in ignored],
     }
 
@@ -222,15 +300,19 @@ class _Notices:
         await asyncio.wait({task}, timeout=ANSWER_SECONDS)
         if task.done():
             return json_response(task.result())
-        response = json_response(_answer(0, notice.ignored, is_verified=False))
+        response = json_response(_answer(0, 0, notice.ignored, is_verified=False))
         response.status_code = 202
         return response
 
     async def _carried_out(self, notice: IndexNowNotice, reader: Reader) -> dict[str, Any]:
         await self._files.verify(notice)
-        now, trackers = int(self._context.clock()), self._context.options.trackers
+        prepared = await to_thread.run_sync(
+            self._stores.read,
+            lambda connection: prepared_notice(connection, notice, self._context, reader),
+        )
+        now = int(self._context.clock())
         return await self._stores.write_in_turn(
-            lambda connection: carry_out_indexnow(connection, notice, trackers, now, reader)
+            lambda connection: carry_out_indexnow(connection, prepared, now)
         )
 
     def _ended(self, task: asyncio.Task[dict[str, Any]]) -> None:

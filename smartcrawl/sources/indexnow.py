@@ -37,7 +37,8 @@ class Ignored(StrEnum):
     INVALID = "invalid"  #: no web address
     OTHER_HOST = "other_host"
     OUTSIDE_FOLDER = "outside_folder"  #: of the key file
-    UNKNOWN = "unknown"  #: no source has it
+    UNKNOWN = "unknown"  #: no source has it, or may take it
+    FULL = "full"  #: too many new addresses wait for the next run of its sources
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,3 +161,28 @@ def test_a_limited_run_asks_urgent_addresses_first(crawl: Crawl, site: Site):
     crawl(settings=ONE_BY_ONE, max_pages=2, expect=3)
 
     assert asked(site) == ["/first", "/urgent"]
+
+
+@both
+def test_addresses_of_a_notice_are_asked_once_and_are_no_seeds(crawl: Crawl, site: Site):
+    declare(crawl, site)
+    crawl()
+    site.clear()
+    for path in ("/late", "/elsewhere"):
+        url = site.url(path)
+        crawl.rows(
+            "INSERT INTO pending_pin (source, id, url, host, at, priority, pinned)"
+            f" VALUES ('docs', '{path}', '{url}', '127.0.0.1', 1, 5, FALSE)"
+        )
+    crawl.declare(f'[sources.docs]\nseeds = ["{site.url("/")}"]\nexcluded_patterns = ["/else"]\n')
+
+    crawl.run("due")
+
+    assert asked(site) == ["/late"]
+    assert crawl.hits("late") == ["/late"]
+    assert crawl.rows("SELECT * FROM pin") == []
+    assert crawl.rows("SELECT * FROM pending_pin") == [], "what no scope has waits no longer"
+    site.pages["/"] = html("Home", "/linked", "/late")
+    site.pages["/linked"] = html("Linked", text="another")
+    crawl()
+    assert crawl.outcomes()["/late"] == "unchanged"

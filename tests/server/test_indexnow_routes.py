@@ -113,7 +113,8 @@ def listed(urls: list[str], **more: str) -> tuple[str, str, dict[str, Any]]:
 def test_a_notice_brings_the_visit_of_a_known_page_forward(served: Served, net: Net):
     (answer,) = ask_all(served.app(), [notice()])
 
-    assert (answer.status_code, answer.json()) == (200, {"verified": True, "due": 1, "ignored": []})
+    said = {"verified": True, "due": 1, "offered": 0, "ignored": []}
+    assert (answer.status_code, answer.json()) == (200, said)
     assert served.visits() == {"guide": 0, "second": 900, "secret": 900, "page": 900}
     served.now += 100
     assert ask(served.app(), *notice()[:2], **notice()[2]).json()["due"] == 1
@@ -190,7 +191,8 @@ def test_a_notice_is_answered_before_a_slow_host_is_and_counts_afterwards(
                 await http.request(method, path, **given)
                 for method, path, given in (notice(), notice(SECOND), notice(key=OTHER))
             ]
-            assert answers[0].json() == {"verified": False, "due": 0, "ignored": []}
+            said = {"verified": False, "due": 0, "offered": 0, "ignored": []}
+            assert answers[0].json() == said
             for _ in range(200):
                 if served.visits()["guide"] == served.visits()["second"] == 0:
                     break
@@ -217,6 +219,75 @@ def test_what_private_sources_have_is_unknown_and_not_due(served: Served, net: N
              notice(WIKI))]  # fmt: skip
     assert [answer.json()["due"] for answer in ask_all(served.app(), calls)] == [1, 1]
     assert (served.visits()["secret"], served.visits()["page"]) == (0, 0)
+
+
+DECLARED = """
+[sources.docs]
+seeds = ["https://docs.example/"]
+excluded_patterns = ["/old/"]
+
+[sources.wiki]
+seeds = ["https://wiki.example/", "https://docs.example/secret"]
+"""
+NEW = "https://docs.example/new"
+
+
+def waiting(served: Served) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in served.desk.rows(
+        "SELECT source, url, pinned FROM pending_pin ORDER BY source, url"
+    )]  # fmt: skip
+
+
+def declared(served: Served, **changed: object) -> ASGIApp:
+    path = served.folder / "sources.toml"
+    path.write_text(DECLARED)
+    return served.app(run={"sources_file": path}, **changed)
+
+
+def test_new_addresses_in_scope_are_offered_to_the_next_run(served: Served, net: Net):
+    """They are no seeds, and what no source takes is unknown."""
+    app = declared(served)
+    out = [
+        "https://docs.example/old/x",  # the source leaves it out
+        f"{NEW}/3?access_token=8c1f",  # a secret is not stored
+    ]
+
+    answers = ask_all(app, [listed([PAGE, NEW, *out]), listed([NEW, f"{NEW}/2"]), notice(NEW)])
+
+    first, second, third = (answer.json() for answer in answers)
+    assert (first["due"], first["offered"]) == (1, 1)
+    assert [one["reason"] for one in first["ignored"]] == ["unknown"] * len(out)
+    assert (second["offered"], second["ignored"]) == (2, [])  # one of them waits already
+    assert (third["due"], third["offered"]) == (0, 1)
+    assert waiting(served) == [("docs", NEW, 0), ("docs", f"{NEW}/2", 0)]
+    assert served.visits() == {"guide": 0, "second": 900, "secret": 900, "page": 900}
+
+
+def test_the_new_addresses_that_wait_for_a_source_are_bounded(
+    served: Served, net: Net, monkeypatch: pytest.MonkeyPatch
+):
+    """ATT-72."""
+    monkeypatch.setattr(indexnow, "MOST_OFFERED", 2)
+
+    answers = ask_all(declared(served), [listed([f"{NEW}/{n}" for n in range(3)]), notice(PAGE)])
+
+    first = answers[0].json()
+    assert first["offered"] == 2
+    assert first["ignored"] == [{"url": f"{NEW}/2", "reason": "full"}]
+    assert answers[1].json()["due"] == 1
+    assert len(waiting(served)) == 2
+
+
+def test_nothing_is_offered_to_a_source_that_the_caller_does_not_read(served: Served, net: Net):
+    """ATT-72: the address is in the scope of a private source, too."""
+    app = declared(served)
+    new = "https://docs.example/secret/new"
+
+    (answer,) = ask_all(app, [notice(new)])
+    assert answer.json()["offered"] == 1
+    assert [source for source, _, _ in waiting(served)] == ["docs"]
+    (refused,) = ask_all(declared(served), [listed([f"{NEW}/of-a-stranger"], key=OTHER)])
+    assert (refused.status_code, len(waiting(served))) == (403, 1)
 
 
 def test_it_is_off_unless_it_was_switched_on(served: Served, net: Net):
