@@ -34,6 +34,13 @@ LOGIN_OFFERED: Final = "smartcrawl.login_offered"  #: in a scope: whether a key 
 THEME_COOKIE: Final = "smartcrawl_theme"
 THEMES: Final = ("light", "dark")
 LAST_FRAGMENT: Final = 286  #: the status by which htmx ends its requests for a fragment
+#: The navigation: groups of paths, by what a visitor wants to do.
+GROUPS: Final = (
+    ("Find", ("/", "/records", "/changes")),
+    ("Set up", ("/crawl", "/sources", "/libraries", "/try")),
+    ("Watch", ("/runs", "/status", "/hosts", "/frontier", "/removals")),
+    ("Server", ("/docs", "/keys")),
+)
 _MOST_FIELDS: Final = 1_000
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _LONGEST_NEXT: Final = 8_000  #: characters of an address to go back to
@@ -94,7 +101,7 @@ class Pages:
     api: ASGIApp  #: the API behind its limits and keys: it still checks rights and bodies
     describe: Callable[[], dict[str, Any]]  #: returns the OpenAPI description
     routes: list[PageRoute] = field(default_factory=list)
-    navigation: list[tuple[str, str]] = field(default_factory=list)  #: paths and names
+    navigation: dict[str, str] = field(default_factory=dict)  #: names by paths, of GROUPS
     for_administrators: set[str] = field(default_factory=set)  #: paths that others are not offered
     environment: Environment = field(init=False)
 
@@ -128,13 +135,13 @@ class Pages:
     ) -> None:
         """Add a page, or with POST the target of a form.
 
-        ``navigated``: its name in the navigation; "": it is not there. ``for_administrators``: it
-        is there for keys of scope admin alone. An endpoint that is no coroutine is called in a
-        thread, and may wait for the registry.
+        ``navigated``: its name in the navigation, where GROUPS has its path; "": it is not there.
+        ``for_administrators``: it is there for keys of scope admin alone. An endpoint that is no
+        coroutine is called in a thread, and may wait for the registry.
         """
         self.routes.append(PageRoute(path, endpoint, methods=[method]))
         if navigated:
-            self.navigation.append((path, navigated))
+            self.navigation[path] = navigated
         if for_administrators:
             self.for_administrators.add(path)
 
@@ -163,12 +170,14 @@ class Pages:
         }
         return self.environment.get_template(template).render(given | values)
 
-    def _offered(self, key: Key | None) -> list[tuple[str, str]]:
-        """Return the navigation of a visitor."""
-        if key is not None and key.scope is Scope.ADMIN:
-            return self.navigation
-        hidden = self.for_administrators
-        return [(path, name) for path, name in self.navigation if path not in hidden]
+    def _offered(self, key: Key | None) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Return the navigation of a visitor: groups of paths with their names."""
+        is_admin = key is not None and key.scope is Scope.ADMIN
+        hidden = set() if is_admin else self.for_administrators
+        return [
+            (group, [(path, self.navigation[path]) for path in paths if path not in hidden])
+            for group, paths in GROUPS
+        ]
 
     def allows(self, request: Request, needed: Scope) -> bool:
         """Whether the visitor has a scope; who needs no key has all of them."""

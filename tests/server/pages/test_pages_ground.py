@@ -98,6 +98,22 @@ def test_a_page_has_its_frame_and_loads_nothing_from_elsewhere(app: ASGIApp):
     assert [link.get("href") for link in current] == ["/docs"]
 
 
+def test_the_navigation_has_each_page_once_in_named_groups(app: ASGIApp):
+    (nav,) = Visitor(app).page("/docs").xpath("//nav[@aria-label='Pages']")
+
+    groups = {
+        words(nav.get_element_by_id(pages.get("aria-labelledby"))): pages.xpath("li/a/text()")
+        for pages in nav.xpath("ul/li/ul")
+    }
+    assert groups == {
+        "Find": ["Search", "Look up", "Changes"],
+        "Set up": ["Crawl", "Sources", "Libraries", "Try it"],
+        "Watch": ["Runs", "Status", "Hosts", "Frontier", "Removals"],
+        "Server": ["API"],  # and Keys for administrators
+    }
+    assert len(nav.xpath(".//a")) == sum(map(len, groups.values()))
+
+
 def test_each_answer_of_a_page_has_its_headers(app: ASGIApp):
     """ATT-57."""
     for path, status in (("/docs", 200), ("/none", 404), ("/login", 200)):
