@@ -86,6 +86,13 @@ def test_postgres_reads_as_before_after_it_looked_for_the_words_that_were_meant(
     assert desk.value("SHOW enable_seqscan") == "on"
 
 
+def test_postgres_words_are_in_the_index_once_they_are_written(desk: Desk):
+    """Words that wait in the list of new ones make each look-up of a word slower."""
+    desk.index(URL, "a lantern")
+
+    assert desk.value("SELECT gin_clean_pending_list('chunk_words')") == 0
+
+
 # What is written before others are waited for
 
 

@@ -41,6 +41,12 @@ SELECT content, position, title, headings, text, pictures, language, level, type
        AS chunks (content, position, title, headings, text, pictures, language,
                   level, types, repeated, hash, places, words)
 """
+#: New words wait in a list, which every look-up of a word reads whole until the next VACUUM. Only
+#: the owner of an index may move them into it.
+_SETTLE: Final = """
+SELECT gin_clean_pending_list(oid) FROM pg_class
+ WHERE oid = 'chunk_words'::regclass AND pg_has_role(relowner, 'USAGE')
+"""
 _LAST: Final = 16_383  #: the highest place of a word that PostgreSQL knows
 
 
@@ -85,6 +91,8 @@ class PostgresIndex(IndexBuffer):
         for start in range(0, len(rows), _AT_ONCE):
             values = zip(*rows[start : start + _AT_ONCE], strict=True)
             self._connection.execute(_PUT, tuple(map(Many, values)))
+        if rows:
+            self._connection.execute(_SETTLE)
 
 
 def _rows(title: str, chunks: Sequence[Chunk], language: str) -> Iterator[tuple[Any, ...]]:
