@@ -77,7 +77,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_crawl_line, program_name
 from smartcrawl.model.redaction import escaped_text, redacted_line
 from smartcrawl.model.urls import request_url
-from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.items import refreshable_source_rows
 from smartcrawl.registry.jobs import load_stored_jobs
 from smartcrawl.registry.runs.run_hosts import CrawledHosts, crawled_host_rows
@@ -569,7 +569,7 @@ class Command(ScrapyCrawl):
             if not waits:
                 return None
             with _stop_signals() as stopped:
-                while not stopped.is_set() and database.is_held(other):
+                while not stopped.is_set() and _is_still_held(database, other):
                     with suppress(TimeoutError):
                         await asyncio.wait_for(stopped.wait(), _AGAIN)
             if stopped.is_set():
@@ -713,6 +713,14 @@ def _refuse_options_of_sources(spider: str, opts: Namespace) -> None:
             f"{found[0]} is for sources, and {spider} crawls none: leave it out, or derive the"
             " spider from one that crawls sources"
         )
+
+
+def _is_still_held(database: Database, source: str) -> bool:
+    """Whether a process crawls a source; False if that cannot be read: the next try reports why."""
+    try:
+        return database.is_held(source)
+    except SmartcrawlError:
+        return False
 
 
 @contextmanager

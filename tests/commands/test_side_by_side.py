@@ -1,5 +1,6 @@
 """Which source a worker gets next, and what comes of workers that die or are stopped."""
 
+import asyncio
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Collection, Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from scrapy.exceptions import UsageError
@@ -33,7 +35,7 @@ from smartcrawl.commands.side_by_side import (
     worker_side,
 )
 from smartcrawl.commands.spider_runs import DONE, FAILED, HELD, INCOMPLETE, SpiderRun
-from smartcrawl.model.exceptions import HostsBusyError
+from smartcrawl.model.exceptions import HostsBusyError, RegistryError
 from smartcrawl.registry.runs.run_hosts import CrawledHosts
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.bar import Bars, ProgressFacts
@@ -162,6 +164,27 @@ def test_a_signal_ends_the_wait_for_the_host_of_another_process():
 
     assert [end.why for end in together.crawl([job("a", "x")])] == [NOT_BEGUN]
     assert not crawls.begun
+
+
+def test_a_registry_that_cannot_be_read_ends_the_wait_for_a_host(monkeypatch: pytest.MonkeyPatch):
+    """The next try fails with the reason, in place of a command that ends without this source."""
+    command, tries = Command(), list[str]()
+    command.settings, command._busy = Settings(), set()
+
+    async def crawl_now(process: object, one: SpiderRun) -> CrawlEnd:
+        tries.append(one.arguments["source"])
+        if len(tries) == 1:
+            raise HostsBusyError("a", "other", "x")
+        return CrawlEnd("a", FAILED)
+
+    def fail(source: str) -> bool:
+        raise RegistryError(f"the server of {source} is away")
+
+    monkeypatch.setattr(command, "_crawl_now", crawl_now)
+    monkeypatch.setattr("smartcrawl.commands.crawl.Options", Mock())
+    monkeypatch.setattr("smartcrawl.commands.crawl.registry_database", lambda _: Mock(is_held=fail))
+    end = asyncio.run(command._crawl(Mock(), job("a", "x").run))
+    assert (end, tries) == (CrawlEnd("a", FAILED), ["a", "a"])
 
 
 @pytest.mark.parametrize(("jobs", "says"), [(3, True), (None, False)])
