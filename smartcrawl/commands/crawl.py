@@ -381,18 +381,24 @@ class Command(ScrapyCrawl):
 
     async def _crawl_all(self, process: AsyncCrawlerProcess, runs: Sequence[SpiderRun]) -> None:
         ends: dict[int, CrawlEnd] = {}
-        left, passed = deque(enumerate(runs)), 0  # those in a row whose hosts are busy
+        left, busy = deque(enumerate(runs)), dict[int, HostsBusyError]()
         try:
             while left:
                 place, one = left.popleft()
-                if (end := await self._crawl(process, one, waits=passed >= len(left))) is None:
+                end = await self._crawl(process, one, waits=not left)
+                if isinstance(end, HostsBusyError):
                     left.append((place, one))
-                    passed += 1
-                    continue
-                ends[place], passed = end, 0
-                if len(runs) > 1 and NOT_BEGUN not in end.reasons:
-                    self._say(end)
-                if end.stopped:
+                    busy[place] = end
+                    if len(busy) < len(left):
+                        continue
+                    is_stopped = not await self._has_one_ended(busy.values())
+                    busy.clear()
+                else:
+                    ends[place], is_stopped = end, end.stopped
+                    busy.clear()
+                    if len(runs) > 1 and NOT_BEGUN not in end.reasons:
+                        self._say(end)
+                if is_stopped:
                     why = (NOT_BEGUN,)
                     for n, rest in left:
                         ends[n] = CrawlEnd(_name_of(rest), INCOMPLETE, reasons=why)
@@ -524,7 +530,7 @@ class Command(ScrapyCrawl):
                 reporting = asyncio.ensure_future(self._report_progress(worker))
                 run = SpiderRun(by_name[order["spider"]], order["arguments"])
                 end = await self._crawl(process, run)
-                assert end is not None, "it waited for its hosts"
+                assert isinstance(end, CrawlEnd), "it waited for its hosts"
                 reporting.cancel()
                 worker.crawls = False
                 worker.report("end", replace(end, source=order["name"]).as_data())
@@ -553,28 +559,35 @@ class Command(ScrapyCrawl):
 
     async def _crawl(
         self, process: AsyncCrawlerProcess, one: SpiderRun, *, waits: bool = True
-    ) -> CrawlEnd | None:
+    ) -> CrawlEnd | HostsBusyError:
         """Crawl one source, once no other process asks its hosts; return its end.
 
-        None: they are busy, and it does not wait.
+        Where it does not wait, the error says which source is crawled.
         """
-        assert self.settings is not None
-        database = registry_database(Options.of(self.settings).registry)
         while True:
             try:
                 return await self._crawl_now(process, one)
             except HostsBusyError as error:
-                self._say_busy(error)
-                other = error.other
+                busy = error
             if not waits:
-                return None
-            with _stop_signals() as stopped:
-                while not stopped.is_set() and _is_still_held(database, other):
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(stopped.wait(), _AGAIN)
-            if stopped.is_set():
+                self._say_busy(busy)
+                return busy
+            if not await self._has_one_ended([busy]):
                 name = _name_of(one)
                 return CrawlEnd(name, INCOMPLETE, reasons=(NOT_BEGUN,), stopped=True)
+
+    async def _has_one_ended(self, busy: Collection[HostsBusyError]) -> bool:
+        """Wait until no process crawls one of these sources; False: a signal ended the wait."""
+        assert self.settings is not None
+        database = registry_database(Options.of(self.settings).registry)
+        with _stop_signals() as stopped:
+            for error in busy:
+                self._say_busy(error)  # a signal that follows it ends the wait
+            others = {error.other for error in busy}
+            while not stopped.is_set() and all(_is_still_held(database, one) for one in others):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), _AGAIN)
+            return not stopped.is_set()
 
     def _say_busy(self, error: HostsBusyError) -> None:
         """Say once what a source waits for."""

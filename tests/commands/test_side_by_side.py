@@ -187,6 +187,40 @@ def test_a_registry_that_cannot_be_read_ends_the_wait_for_a_host(monkeypatch: py
     assert (end, tries) == (CrawlEnd("a", FAILED), ["a", "a"])
 
 
+def test_the_source_whose_host_is_free_first_begins_first(monkeypatch: pytest.MonkeyPatch):
+    """One after another, too: no source waits for a process that another one waits for."""
+    command = Command()
+    command.settings, command._busy, command.exitcode = Settings(), set(), DONE
+    held, crawled, looks = {"long", "short"}, list[str](), list[str]()
+
+    async def crawl_now(process: object, one: SpiderRun) -> CrawlEnd:
+        name = one.arguments["source"]
+        other = {"a": "short", "b": "long"}[name]
+        if other in held:
+            raise HostsBusyError(name, other, "x")
+        crawled.append(name)
+        held.discard("long")
+        return CrawlEnd(name, DONE, 1, complete=True)
+
+    def is_held(source: str) -> bool:
+        looks.append(source)
+        if len(looks) > 2:
+            held.discard("short")
+        assert len(looks) < 20, "it waits for ever"
+        return source in held
+
+    monkeypatch.setattr(command, "_crawl_now", crawl_now)
+    monkeypatch.setattr(command, "_end_all", lambda ends: crawled.append(f"{len(ends)} ends"))
+    monkeypatch.setattr("smartcrawl.commands.crawl._AGAIN", 0.001)
+    monkeypatch.setattr("smartcrawl.commands.crawl.stop_crawl_command", Mock())
+    monkeypatch.setattr("smartcrawl.commands.crawl.Options", Mock())
+    monkeypatch.setattr(
+        "smartcrawl.commands.crawl.registry_database", lambda _: Mock(is_held=is_held)
+    )
+    asyncio.run(command._crawl_all(Mock(), [job(name).run for name in "ab"]))
+    assert crawled == ["a", "b", "2 ends"]
+
+
 @pytest.mark.parametrize(("jobs", "says"), [(3, True), (None, False)])
 def test_a_feed_is_written_by_one_process_and_jobs_that_were_ordered_are_told(
     capsys: pytest.CaptureFixture[str], jobs: int | None, says: bool
