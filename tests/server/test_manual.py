@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.server.answers import EXAMPLE_KEY
 from smartcrawl.server.explained.answers import EXAMPLE_ORDER
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from smartcrawl.server.jobs.declared import api_job_id
@@ -82,7 +83,7 @@ class Reader:
         self._site = site
         self._url = url
         self._job, self._order = EXAMPLE_JOB, EXAMPLE_ORDER
-        self._key = KEY
+        self._key, self._key_id = KEY, EXAMPLE_KEY
         self.described: dict[str, Any] = httpx.get(f"{url}/openapi.json", timeout=60).json()[
             "paths"
         ]
@@ -93,7 +94,9 @@ class Reader:
         line = command.replace(URL, self._url).replace(EXAMPLE_JOB, self._job)
         line = line.replace(EXAMPLE_ORDER, self._order)
         line = line.replace(KEY, self._key).replace(DECLARED, api_job_id("one"))
+        line = line.replace(f"/keys/{EXAMPLE_KEY}", f"/keys/{self._key_id}")
         line = line.replace("/hooks/docs", "/hooks/one").replace("source=docs", "source=one")
+        line = line.replace('"source": "docs"', '"source": "one"')
         if "/indexnow" in line:
             line = line.replace("https://docs.example.com", f"http://{self._site}")
             line = line.replace("docs.example.com", self._site)
@@ -114,7 +117,9 @@ class Reader:
         assert status.startswith("2"), command
         self.asked.add(operation)
         if status == "201":
-            self._job = json.loads(body)["job_id"]
+            made = json.loads(body)
+            self._job = made.get("job_id", self._job)
+            self._key_id = made.get("key_id", self._key_id)
         if operation[1].endswith("/approve"):
             self._order = json.loads(body)["order_id"]
 
@@ -176,9 +181,10 @@ def test_every_command_of_the_manual_works(tmp_path: Path, monkeypatch: pytest.M
         stack.callback(library.close)
         site = stack.enter_context(Origin())
         site.answers[f"/{NOTICE_KEY}.txt"] = plain(NOTICE_KEY.encode())
-        for page in (*PAGES, f"http://{site.host}/guide"):
+        for page in PAGES:
             library.put(page)
         store_removals(library)
+        library.put(f"http://{site.host}/guide")  # after the records that the manual names
         library.execute(ROBOTS, (b"User-agent: *\nDisallow: /admin/",))
         for name in ("one", "documents", OF_FILE["name"]):  # nothing is crawled
             lease = library.database.take(str(name), "today")
