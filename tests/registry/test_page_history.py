@@ -85,6 +85,14 @@ def test_what_failed_is_lost_or_was_called_for_is_not_for_the_budget(docs: Desk)
     assert len(found.chosen(2, 0, LATER + 3 * DAY)) == 1, "the page that was called for counts"
 
 
+@pytest.mark.parametrize("proof", ["error_count", "lost_count", "gone_count"])
+def test_a_page_that_may_be_removed_keeps_the_time_of_its_next_visit(docs: Desk, proof: str):
+    docs.rows(f"UPDATE state SET {proof} = 1 WHERE no = ?", (docs.number(URLS[0]),))
+    found = source_history(docs.connection, 1, TERMS, SCHEDULE, LATER)
+    assert set(found.numbers) == set(map(docs.number, URLS[1:]))
+    assert found.called == 0, "it is not due yet"
+
+
 def test_a_page_that_no_run_reaches_any_more_is_left_out(docs: Desk):
     docs.rows("UPDATE state SET reached_run = 0 WHERE no = ?", (docs.number(URLS[0]),))
     found = source_history(docs.connection, 1, TERMS, SCHEDULE, LATER)
