@@ -24,7 +24,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.removal.tombstones import failed_start_sources
 from smartcrawl.reports.alarms import check_data, check_line, source_alarms
-from smartcrawl.reports.freshness import FreshnessReport, source_freshness_report
+from smartcrawl.reports.freshness import FreshnessReport, freshness_reports
 from smartcrawl.reports.status import (
     SourceStatus,
     reported_concerns,
@@ -41,7 +41,6 @@ from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.rules.visibility import Visibility
 from smartcrawl.sources.base import declared_visibilities
-from smartcrawl.sources.site import source_freshness
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import Output, print_complaint, printed_json
 from smartcrawl.terminal.sources import print_wrong_tables
@@ -310,15 +309,8 @@ class Command(RegistryCommand):
             declared = load_stored_jobs_and_sources(self.options, connection)
         except SourceError:
             return {}  # ``_undeclared`` printed why
-        reports = {}
-        for name in (str(status.source) for status in found):
-            freshness = source_freshness(declared.get(name))
-            if freshness is not None:
-                schedule = self.options.schedule
-                report = source_freshness_report(connection, name, freshness, schedule, now)
-                if report is not None:
-                    reports[name] = report
-        return reports
+        names = [str(status.source) for status in found]
+        return freshness_reports(connection, declared, names, self.options.schedule, now)
 
     def _block(self, status: SourceStatus, now: int, budget: FreshnessReport | None) -> list[Line]:
         """Return the lines of one source: its run, the verdict, the figures, the concerns."""

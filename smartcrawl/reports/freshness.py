@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +11,8 @@ from smartcrawl.registry.freshness import due_run_rows, freshness_terms, source_
 from smartcrawl.reports.text import report_noun, report_time_span
 from smartcrawl.rules.freshness import Freshness, Outlook
 from smartcrawl.rules.schedule import Schedule
+from smartcrawl.sources.declared import DeclaredSources
+from smartcrawl.sources.site import source_freshness
 
 FRESHNESS_KEYS: Final = (
     "source", "target", "withinSeconds", "budget", "pages", "fresh", "bought", "targetRequests",
@@ -117,6 +119,24 @@ def freshness_percent(share: float) -> str:
 
 def _requests(number: float) -> str:
     return f"{-int(-number // 1):,}"
+
+
+def freshness_reports(
+    connection: Connection,
+    declared: DeclaredSources,
+    names: Iterable[str],
+    schedule: Schedule,
+    now: int,
+) -> dict[str, FreshnessReport]:
+    """Return the freshness of those sources that have a budget and had a run, by name."""
+    reports = {}
+    for name in names:
+        freshness = source_freshness(declared.get(name))
+        if freshness is not None:
+            report = source_freshness_report(connection, name, freshness, schedule, now)
+            if report is not None:
+                reports[name] = report
+    return reports
 
 
 def source_freshness_report(

@@ -2,15 +2,10 @@
 
 import json
 from contextlib import closing
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from smartcrawl.commands.running import PlainSettings
-from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.removal.tombstones import failed_start_sources
 from smartcrawl.reports.measures import source_measures
 from smartcrawl.run.notices import note_stale_rows
@@ -18,6 +13,7 @@ from smartcrawl.server.explained.sources import sources_data
 from tests.crawls.stories import down
 from tests.lab.lab import Lab, page
 from tests.lab.lab_site import LabSite
+from tests.lab.served import served_context
 
 
 def _shown(lab: Lab, *words: str) -> tuple[list[str], list[str]]:
@@ -60,18 +56,8 @@ def test_pages_api_measures_and_notices_leave_a_failed_start_out(
         return failed_start_sources(connection)
 
     monkeypatch.setattr("smartcrawl.run.notices.failed_start_sources", looked)
-    options = Options.of(
-        PlainSettings()
-        | {
-            "DATA_DIR": str(lab.crawl.data_dir),
-            "SOURCES_FILE": str(lab.crawl.sources_file),
-            "REGISTRY_URL": lab.crawl.environment.get("REGISTRY_URL", ""),
-        }
-    )
-    database, names = registry_database(options.registry), sorted([site.host, other.host])
-    context: Any = SimpleNamespace(
-        options=options, visibilities=dict, stores=SimpleNamespace(database=database)
-    )
+    context, names = served_context(lab), sorted([site.host, other.host])
+    options, database = context.options, context.stores.database
     with closing(database.open()) as connection:
         found = sources_data(connection, context, names, lab.crawl.now)
         measures = source_measures(

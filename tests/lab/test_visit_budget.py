@@ -2,10 +2,14 @@
 
 import json
 import re
+from contextlib import closing
+from typing import Any
 
 import pytest
 
+from smartcrawl.server.explained.sources import sources_data
 from tests.lab.lab import Lab, page
+from tests.lab.served import served_context
 
 DAY = 86_400
 TABLE = """
@@ -36,6 +40,14 @@ def docs(lab: Lab) -> Lab:
     lab.run()
     lab.site.clear()
     return lab
+
+
+def served_source(lab: Lab) -> dict[str, Any]:
+    """The source, as a server answers."""
+    context = served_context(lab)
+    with closing(context.stores.database.open()) as connection:
+        (found,) = sources_data(connection, context, ["docs"], lab.crawl.now)["sources"]
+    return found
 
 
 def due(lab: Lab, *args: str) -> list[str]:
@@ -144,6 +156,11 @@ def test_status_says_how_fresh_it_is_and_what_the_target_takes(docs: Lab):
     assert found["paceSeconds"] == pytest.approx(DAY, abs=900)
     assert 0 < found["fresh"] <= 1
     assert found["bought"] < 1
+    served = served_source(docs)
+    assert served["freshness"] == found
+    (line,) = [one["text"] for one in served["figures"] if one["label"] == "freshness"]
+    assert line.startswith("about ")
+    assert line in text
 
 
 def test_status_says_what_a_budget_that_is_too_small_buys(docs: Lab):
@@ -158,6 +175,7 @@ def test_status_says_what_a_budget_that_is_too_small_buys(docs: Lab):
         r" [\d.]+ %\. Raise the budget, or lower the target",
         told,
     ), told
+    assert served_source(docs)["look"][0]["text"].startswith("the budget does not reach 95 %")
 
     declare(docs, 1)
     told = " ".join(docs.crawl.run("status", "--details").out.split())

@@ -550,6 +550,9 @@ class SourceFacts(StatusFigures):
     verdict: str = Field(examples=["fresh; complete; healthy"])
     isWell: bool = Field(description="Whether it is all three")  # noqa: N815  # as those of status
     isRunning: bool = Field(description="Whether a crawl is at work")  # noqa: N815  # likewise
+    freshness: dict[str, Any] | None = Field(
+        description="What its budget buys, under the keys of `smartcrawl status`; null: it has none"
+    )
     look: list[LookAt]
     runs: list[RunCounts] = Field(description="Its last ten runs that ended, oldest first")
 

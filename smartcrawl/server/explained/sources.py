@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from anyio import to_thread
@@ -20,6 +20,7 @@ from smartcrawl.registry.hosts import host_rows
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.removal.tombstones import failed_start_sources
 from smartcrawl.registry.visibility import readable_source_names, readable_sources
+from smartcrawl.reports.freshness import FreshnessReport, freshness_reports
 from smartcrawl.reports.status import (
     SourceStatus,
     reported_concerns,
@@ -69,7 +70,13 @@ def sources_data(
 ) -> dict[str, Any]:
     """Return the status of some sources under the keys of ``Sources``; ``now``: Unix seconds."""
     options, longest = context.options, context.options.schedule.longest
-    vanished, wrong = _undeclared(connection, options)
+    declared = readable_declared_sources(connection, options)
+    vanished: Collection[str] = ()
+    wrong: Collection[str] = ()
+    budgets = dict[str, FreshnessReport]()
+    if declared is not None:
+        vanished, wrong = vanished_sources(connection, options, declared), tuple(declared.wrong)
+        budgets = freshness_reports(connection, declared, names, options.schedule, now)
     *found, total = status_report(
         connection,
         now,
@@ -81,7 +88,17 @@ def sources_data(
     )
     return {
         "at": iso_time(now),
-        "sources": [_source(connection, context, status, now, longest=longest) for status in found],
+        "sources": [
+            _source(
+                connection,
+                context,
+                status,
+                now,
+                longest=longest,
+                budget=budgets.get(str(status.source)),
+            )
+            for status in found
+        ],
         "total": _figures(total),
     }
 
@@ -96,7 +113,13 @@ def _figures(status: SourceStatus) -> dict[str, Any]:
 
 
 def _source(
-    connection: Connection, context: Context, status: SourceStatus, now: int, *, longest: int
+    connection: Connection,
+    context: Context,
+    status: SourceStatus,
+    now: int,
+    *,
+    longest: int,
+    budget: FreshnessReport | None,
 ) -> dict[str, Any]:
     name = str(status.source)
     verdict = status_report_verdict(status, now, longest=longest)
@@ -107,11 +130,17 @@ def _source(
         for row in run_table_report(connection, sources=[name], most=_RUNS, scans=False)
         if row["finishedAt"] is not None
     ]
-    return _figures(status) | {
+    figures, concerns = _figures(status), list[str]()
+    if budget is not None:
+        figures["figures"].append({"label": "freshness", "text": budget.text()})
+        concerns = list(budget.concerns())
+    return figures | {
+        "freshness": None if budget is None else budget.data(),
         "verdict": str(verdict),
         "isWell": verdict.well,
         "isRunning": is_open and context.stores.database.is_held(name),
-        "look": [
+        "look": [{"text": text, "command": None} for text in concerns]
+        + [
             {"text": one.text, "command": " ".join([program_name(), *one.command])}
             if one.command
             else {"text": one.text, "command": None}
@@ -128,14 +157,6 @@ def readable_declared_sources(connection: Connection, options: Options) -> Decla
     except SourceError as error:
         logger.error("%s", error)
         return None
-
-
-def _undeclared(connection: Connection, options: Options) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the sources that are declared no more, and those whose tables have mistakes."""
-    declared = readable_declared_sources(connection, options)
-    if declared is None:
-        return (), ()
-    return vanished_sources(connection, options, declared), tuple(declared.wrong)
 
 
 def hosts_data(
