@@ -141,7 +141,8 @@ class PageReaders:
         if not self._failed:
             self._failed = True
             logger.warning(
-                "pages are read in the crawling process, because %s; READ_PROCESSES=0 says so, too",
+                "pages are read in the crawling process, because %s; READ_PROCESSES=0 starts no"
+                " process, and does not log this",
                 error,
             )
 

@@ -127,6 +127,18 @@ def test_an_ordinary_request_is_taken_once_unless_it_asks_not_to_be_filtered(cra
 # Pages
 
 
+def test_a_host_that_slows_down_gets_one_page_at_a_time(crawler: Crawler, run: Run):
+    """Else the engine would be full of pages that wait for their host."""
+    scheduler, downloader = opened(crawler, run), crawler.engine.downloader
+    downloader.slots["a.example"] = Slot(concurrency=1, delay=0, jitter=0)
+    taken = []
+    while (request := scheduler.next_request()) is not None:
+        taken.append(request.url)
+        downloader.active.add(request)
+
+    assert sorted(taken) == ["http://a.example/", "http://b.example/"]
+
+
 def test_a_page_becomes_a_request_that_carries_its_attempt(crawler: Crawler, run: Run):
     scheduler = opened(crawler, run)
 
