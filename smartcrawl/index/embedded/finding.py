@@ -466,7 +466,7 @@ SELECT content, no, headings, text, position, pictures FROM chunk
  WHERE content IN carray(:contents) AND position < :most ORDER BY content, position
 """
 _SOME = """
-SELECT no, headings, text, position, pictures, places FROM chunk WHERE no IN carray(:chunks)
+SELECT no, headings, text, position, pictures, places FROM chunk WHERE no IN carray(?)
 """
 _Parts = dict[int, list[RankedPart]]
 
@@ -493,7 +493,7 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
   JOIN state s ON s.no = r.no
   JOIN source o ON o.no = r.source
   JOIN host h ON h.no = r.host
- WHERE c.no IN carray(:contents) AND ({conditions})
+ WHERE c.no IN carray({contents}) {conditions}
  ORDER BY length(r.url), r.url
 """
 MOST_TEXTS: Final = 60  #: texts that are read to correct the words of a query
@@ -727,9 +727,13 @@ class IndexTables:
 
     def _records_of(self, query: Query, contents: Many) -> dict[int, _Rows]:
         conditions, values = record_conditions(query, self._connection.dialect)
-        statement = _RECORDS.format(conditions=conditions)
+        asked: Any = (contents,)  # values without names stay apart from the text of a statement
+        statement = _RECORDS.format(contents="?", conditions="")
+        if conditions != NO_CONDITION:
+            asked = values | {"contents": contents}
+            statement = _RECORDS.format(contents=":contents", conditions=f"AND ({conditions})")
         found: dict[int, _Rows] = {}
-        rows = self._connection.execute(statement, values | {"contents": contents}).fetchall()
+        rows = self._connection.execute(statement, asked).fetchall()
         for content, *row in rows:
             found.setdefault(content, []).append(row)
         return found
@@ -747,7 +751,7 @@ class IndexTables:
         parts = [part for one in ranked if one.part for part in (one.part, *one.others)]
         wanted = {part.key for part in parts if not part.text} - self._read.keys()
         if wanted:
-            rows = self._connection.execute(_SOME, {"chunks": Many(sorted(wanted))}).fetchall()
+            rows = self._connection.execute(_SOME, (Many(sorted(wanted)),)).fetchall()
             known = {part.key: part for part in parts}
             for no, headings, text, number, pictures, anchors in rows:
                 self._read[no] = known[no]._replace(

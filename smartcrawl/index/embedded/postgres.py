@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, Final
 
 from smartcrawl.index.analysis.names import name_words
@@ -127,13 +128,16 @@ def words_vector(
     return " ".join(f"'{key}':{','.join(found)}" for key, found in places.items())
 
 
-#: Chunks by the rank of each word times its weight, for their lengths. Equal hashes are compared
-#: further among the chunks that are returned, and those that are equal to the last of them.
+#: Chunks by the rank of each word times its weight, for their lengths.
+_RANKED: Final = """
+SELECT k.no, k.content, k.position, k.hash, {ranks} AS rank
+  FROM chunk k {joined} WHERE k.words @@ :any::tsquery {conditions}
+ ORDER BY rank DESC, k.hash FETCH FIRST ({most}) ROWS {ties}
+"""
+#: The same, where some have equal ranks and hashes: they are compared further among the chunks
+#: that are returned, and those that are equal to the last of them.
 _BEST: Final = """
-SELECT b.no, b.content, b.position, c.content_hash FROM (
-    SELECT k.no, k.content, k.position, k.hash, {ranks} AS rank
-      FROM chunk k {joined} WHERE k.words @@ :any::tsquery {conditions}
-     ORDER BY rank DESC, k.hash FETCH FIRST (:most) ROWS WITH TIES
+SELECT b.no, b.content, b.position, c.content_hash FROM ({ranked}
   ) b JOIN content c ON c.no = b.content JOIN source o ON o.no = c.source
  ORDER BY b.rank DESC, b.hash, c.content_hash, o.name, b.position LIMIT :most
 """
@@ -142,11 +146,12 @@ _OF_PAGES: Final = "JOIN chunk p ON p.no = k.no JOIN content c ON c.no = k.conte
 #: The places of some words alone: they get a weight that no word has.
 _PLACES: Final = """
 SELECT k.no, k.title, k.headings, k.language, length(k.text) + length(k.pictures), length(k.words),
-       ts_filter(setweight(k.words, 'C', :keys::text[] || ARRAY(
-           SELECT word FROM unnest(tsvector_to_array(k.words)) AS word, unnest(:begun::text[]) AS b
-            WHERE starts_with(word, b))), '{c}')::text
-  FROM chunk k WHERE k.no IN carray(:chunks)
+       ts_filter(setweight(k.words, 'C', ?::text[]{begun}), '{{c}}')::text
+  FROM chunk k WHERE k.no IN carray(?)
 """
+_BEGUN: Final = """ || ARRAY(
+    SELECT word FROM unnest(tsvector_to_array(k.words)) AS word, unnest(?::text[]) AS b
+     WHERE starts_with(word, b))"""
 _WORD: Final = re.compile(r"'([^']+)':([0-9C,]+)")
 #: All chunks as PostgreSQL estimates them; few of them are counted.
 _TOTAL: Final = """
@@ -195,14 +200,19 @@ class TsVector:
         weights = zip(names, asked.weights, strict=True)
         weighed = {f"weight_{name}": round(weight, 4) for name, weight in weights}
         ranks = [_RANK.format(name=name) for name in names]
-        statement = _BEST.format(
+        ranked = partial(
+            _RANKED.format,
             joined=_OF_PAGES if asked.conditions else "",
             conditions=f"AND {asked.conditions}" if asked.conditions else "",
             ranks=" + ".join(ranks),
         )
         any_ = " | ".join(named.values())
         values = {**named, **weighed, **asked.values, "any": any_, "most": asked.most}
-        return [ChunkFacts(*row) for row in connection.execute(statement, values).fetchall()]
+        found: Any = connection.execute(ranked(most=":most + 1", ties="ONLY"), values).fetchall()
+        if any(one[3:] == other[3:] for one, other in pairwise(found)):
+            statement = _BEST.format(ranked=ranked(most=":most", ties="WITH TIES"))
+            return [ChunkFacts(*row) for row in connection.execute(statement, values).fetchall()]
+        return [ChunkFacts(no, page, at, page) for no, page, at, *_ in found[: asked.most]]
 
     def places(
         self, connection: Connection, phrases: Sequence[Keys], chunks: Sequence[int], matching: int
@@ -210,10 +220,11 @@ class TsVector:
         """Return where some chunks have phrases, out of their stored words."""
         keys = sorted({key for phrase in phrases for key in phrase})
         begun = [key[:-1] for key in keys if key.endswith(ANY_END)]
-        asked = {"keys": Many(keys), "begun": Many(begun), "chunks": Many(sorted(chunks))}
+        asked = [Many(some) for some in (keys, begun, sorted(chunks)) if some]
+        statement = _PLACES.format(begun=_BEGUN if begun else "")
         found: dict[int, ChunkPlaces] = {}
         for no, title, headings, language, long, words, places in connection.execute(
-            _PLACES, asked
+            statement, tuple(asked)
         ).fetchall():
             of_title, of_headings = _count(title, language), _count(headings, language)
             at = {
