@@ -85,8 +85,13 @@ def seen(hit: Hit) -> tuple[object, ...]:
     return hit.url, hit.score, hit.source, hit.sources, hit.snippet, chunks
 
 
-def test_results_do_not_depend_on_the_order_of_commits(orders: list[Connection]):
-    for query, why in QUERIES.items():
+def test_results_do_not_depend_on_the_order_of_commits(
+    orders: list[Connection], monkeypatch: pytest.MonkeyPatch
+):
+    many = "more chunks of one rank and one text than SQLite's index reads at once"
+    for query, why in [*QUERIES.items(), ("basalt", many)]:
+        if why is many:
+            monkeypatch.setattr("smartcrawl.index.embedded.sqlite._FEW_MATCHES", 0)
         for offset in (0, PAGES):
             one, other = (
                 [seen(hit) for hit in search(some, query, limit=PAGES, offset=offset)]
