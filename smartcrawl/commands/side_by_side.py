@@ -346,5 +346,5 @@ class WorkerSide:
 
 def worker_side() -> WorkerSide | None:
     """Return this process's side if it is a worker; else None."""
-    told = os.environ.pop(CHANNEL, None)  # no process that it starts is one
-    return None if told is None else WorkerSide(*map(int, told.split(",")))
+    numbers = os.environ.pop(CHANNEL, None)  # no process that it starts is one
+    return None if numbers is None else WorkerSide(*map(int, numbers.split(",")))
