@@ -42,7 +42,7 @@ TIMES = {
     "last_checked",
     "last_crawled_at", "last_indexed", "lost_since", "next_visit", "released", "response_ms",
     "robots_failed_at", "robots_fetched_at", "retry_after_at", "sampled_at", "since", "started_at",
-    "tried_at", "verified_at", "whole_at",
+    "tried_at", "verified_at", "visit_gap", "whole_at",
 }  # fmt: skip
 #: Events that one statement wrote are in the order in which the database had their pages.
 UNORDERED = {("event", "no")}
