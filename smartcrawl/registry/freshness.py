@@ -30,14 +30,15 @@ from smartcrawl.rules.schedule import DAY, Schedule, is_due
 _RUNS: Final = """
 SELECT started_at, requests FROM run WHERE source = ? AND due ORDER BY no DESC LIMIT 100
 """
-#: Each page with its changes. Content of its first run is no change.
+#: Each page with its changes. Content of its first run is no change. Ordered pages are visited.
 _PAGES: Final = f"""
 SELECT r.no, r.kind,
        r.kind = 0 AND s.standing = {int(Standing.HELD)} AND s.error_count = 0
-       AND s.lost_count = 0 AND s.gone_count = 0,
+       AND s.lost_count = 0 AND s.gone_count = 0
+       AND NOT coalesce(i.requested OR i.generation > i.processed, FALSE),
        r.url, r.first_seen, s.last_checked, s.next_visit, s.interval, s.attempts - s.failures,
        c.changes, c.known, c.gaps
-  FROM record r JOIN state s USING (no)
+  FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no)
   LEFT JOIN (SELECT h.record, count(*) AS changes, count(h.visit_gap) AS known,
                     sum(h.visit_gap) AS gaps
                FROM change h JOIN record o ON o.no = h.record

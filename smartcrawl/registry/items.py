@@ -67,7 +67,9 @@ SELECT value, TRUE, 1, 1 FROM carray(?) WHERE TRUE
 ON CONFLICT (no) DO UPDATE
    SET requested = TRUE, generation = item.generation + 1, revision = item.revision + 1
 """
-_NOW = "UPDATE state SET next_visit = :now, interval = NULL WHERE no IN carray(:numbers)"
+_NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers)"
+#: As in ``FORWARD``, no budget puts off this visit.
+_REGISTERED = "UPDATE state SET next_visit = :now, interval = NULL WHERE no = :no"
 #: A notice only brings a visit forward.
 _DUE_NOW = f"UPDATE state SET {FORWARD} WHERE no IN carray(:numbers)"
 _NOTICE = """
@@ -257,7 +259,7 @@ def register_address_row(
         no = known[0].no
         store_spelling_rows(connection, {no: [url]}, 0)
         connection.execute(_PENDING, (numbers_for_sql([no]),))
-        connection.execute(_NOW, {"numbers": numbers_for_sql([no]), "now": now})
+        connection.execute(_REGISTERED, {"no": no, "now": now})
     else:
         no = insert_address_row(connection, source_no, url, identity, run=run, now=now)
     pin_record_row(connection, no, source_no, now)

@@ -3,7 +3,7 @@
 import pytest
 
 from smartcrawl.registry.freshness import due_run_rows, plan_next_visit_rows, source_history
-from smartcrawl.registry.items import make_record_rows_due
+from smartcrawl.registry.items import make_record_rows_due, store_order_rows
 from smartcrawl.rules.freshness import Freshness, Terms
 from smartcrawl.rules.schedule import Schedule
 from tests.registry.build import LONG, NOW, Desk
@@ -137,3 +137,17 @@ def test_a_notice_during_the_plan_stays(docs: Desk, next_visit: int):
     found = source_history(docs.connection, 1, TERMS, SCHEDULE, LATER)
     assert one not in found.numbers
     assert found.called == 1
+
+
+def test_no_budget_puts_off_an_order(docs: Desk):
+    """Also of a page whose time had come; its interval is as it was (R0-34)."""
+    one = docs.number(URLS[0])
+    columns = "SELECT next_visit, interval FROM state WHERE no = ?"
+    docs.rows("UPDATE state SET last_checked = ?, next_visit = ?, interval = ? WHERE no = ?",
+              (NOW, LATER - 9, LATER - 9 - NOW, one))  # fmt: skip
+    assert one in source_history(docs.connection, 1, TERMS, SCHEDULE, LATER).numbers
+    store_order_rows(docs.connection, [one], LATER)
+
+    found = source_history(docs.connection, 1, TERMS, SCHEDULE, LATER)
+    assert one not in found.numbers
+    assert docs.rows(columns, (one,)) == [(LATER, LATER - 9 - NOW)]

@@ -252,7 +252,9 @@ def test_a_poll_is_answered_twelve_times_and_ends_nothing(shown: Shown) -> None:
     found = shown.renders(site)
     assert found.settled
     assert text(found.html) == "T " + "." * 12
-    assert found.refused_hosts() == {(HOST, POLLING): 4}
+    refused = found.refused_hosts()
+    assert refused.keys() == {(HOST, POLLING)}
+    assert refused[HOST, POLLING] in {3, 4}  # a busy machine ends between two polls
 
 
 WORKER = """<p id=p></p><script>
