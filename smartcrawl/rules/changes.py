@@ -48,7 +48,7 @@ class ChangedLine(NamedTuple):
 class ChangedHeading(NamedTuple):
     """A heading below which lines changed."""
 
-    heading: str  #: and those above it, at most ``LONGEST`` characters; "": there is none
+    heading: str  #: with the headings above it, at most ``LONGEST`` characters; "": no heading
     added: int  #: words
     removed: int  #: words
     lines: int

@@ -94,7 +94,7 @@ class History(NamedTuple):
 
     changes: float  #: visits that found it changed
     gaps: float  #: seconds from the visit before to each of these, added up
-    seconds: float  #: from its first visit to its last one
+    seconds: float  #: between the first visit and the last one
 
     def with_history(self, other: History) -> History:
         """Return both histories as one."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import DatabaseControl
 from smartcrawl.registry.freshness import (
+    SourceHistory,
     due_run_rows,
     freshness_terms,
     plan_next_visit_rows,
@@ -37,11 +39,10 @@ class BudgetOrder:
     ) -> None:
         """``now``: Unix seconds at which the run began."""
         runs = due_run_rows(connection, opened.source)
-        terms = freshness_terms(runs, freshness, schedule)
-        history = source_history(connection, opened.source, terms, schedule, now)
-        bought = history.census().bought_by(history.budget_for_pages(freshness, schedule))
-        left = requests_left(runs, freshness.budget, now)
-        chosen = history.chosen(left, bought.price, now)
+        history, price = _priced_history(
+            connection, opened.source, runs, freshness, schedule=schedule, now=now
+        )
+        chosen = history.chosen(requests_left(runs, freshness.budget, now), price, now)
         self._places = bytearray(max(history.numbers, default=-1) + 1)
         for no in history.numbers:
             self._places[no] = _CHOSEN if no in chosen else _WAITS
@@ -64,11 +65,25 @@ def plan_source_visits(
     """Store the next visits of the pages that a run visited, as its budget plans them."""
     connection = registry.connection
     runs = due_run_rows(connection, opened.source)
-    terms = freshness_terms(runs, freshness, schedule)
-    history = source_history(connection, opened.source, terms, schedule, now)
-    bought = history.census().bought_by(history.budget_for_pages(freshness, schedule))
-    DatabaseControl(registry.database, connection).write(
-        lambda: plan_next_visit_rows(
-            connection, history, bought.price, since=opened.started_at, now=now
-        )
+    history, price = _priced_history(
+        connection, opened.source, runs, freshness, schedule=schedule, now=now
     )
+    DatabaseControl(registry.database, connection).write(
+        lambda: plan_next_visit_rows(connection, history, price, since=opened.started_at, now=now)
+    )
+
+
+def _priced_history(
+    connection: Connection,
+    source: int,
+    runs: Sequence[tuple[int, int]],
+    freshness: Freshness,
+    *,
+    schedule: Schedule,
+    now: int,
+) -> tuple[SourceHistory, float]:
+    """Return the history of the pages of a source, and the price at which its budget is spent."""
+    terms = freshness_terms(runs, freshness, schedule)
+    history = source_history(connection, source, terms, schedule, now)
+    bought = history.census().bought_by(history.budget_for_pages(freshness, schedule))
+    return history, bought.price
