@@ -424,8 +424,8 @@ def test_orphaned_pages_stay_for_a_while_and_that_is_said(shown, threshold, seen
     said = f"no page links to them any more; they stay until {seen} the same"
     look = "scrapy orphans --source docs"
     for run in ({}, {"complete": False, "reasons": ("not_due: 5",)}):
-        told = shown(counts={"orphaned": 13}, orphan_threshold=threshold, **run)
-        assert f"13 pages orphaned: {said}. List them:  {look}" in told
+        printed = shown(counts={"orphaned": 13}, orphan_threshold=threshold, **run)
+        assert f"13 pages orphaned: {said}. List them:  {look}" in printed
 
 
 @pytest.mark.parametrize(

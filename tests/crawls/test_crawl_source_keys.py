@@ -179,9 +179,9 @@ def test_the_story_of_a_page_reads_robots_as_its_source_does(crawl: Crawl, site:
     head = f'[sources.s]\nseeds = ["{site.url("/")}"]\nuser_agent = "docsbot/3"\n'
     crawl.declare(head)
     crawl(source="s")
-    told = crawl.run("why", site.url("/hidden")).out
-    assert "disallowed by the copy" in told
-    assert "ignored" not in told
+    printed = crawl.run("why", site.url("/hidden")).out
+    assert "disallowed by the copy" in printed
+    assert "ignored" not in printed
     crawl.declare(f"{head}obey_robots = false\n")
-    told = crawl.run("why", site.url("/hidden")).out
-    assert "ignored, because obey_robots or ROBOTSTXT_OBEY is off" in told
+    printed = crawl.run("why", site.url("/hidden")).out
+    assert "ignored, because obey_robots or ROBOTSTXT_OBEY is off" in printed

@@ -98,5 +98,5 @@ def test_the_proxy_of_a_source_is_not_asked_for_private_addresses(
 
     assert {one.target for one in proxy.log} == {f"http://{HOST}/", f"http://{HOST}/robots.txt"}
     refused = [one for one in crawl.records() if HOST not in one["url"]]
-    told = [(one["lastOutcome"], one["httpStatusCode"]) for one in refused]
-    assert told == [("failed", 1109)] * 3
+    outcomes = [(one["lastOutcome"], one["httpStatusCode"]) for one in refused]
+    assert outcomes == [("failed", 1109)] * 3

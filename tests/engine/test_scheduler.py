@@ -546,8 +546,8 @@ def test_a_host_that_is_overloaded_gets_one_request_and_a_delay_as_long_as_its_l
         found = paced(*[QUICK] * 5, (503, 0.4), (200, 0.2), gate=gate)
 
     assert found[4:] == [(5, 0), (1, 0.4), (1, pytest.approx(0.3))]
-    told = [each for each in caplog.records if each.name == "smartcrawl.engine.delays"]
-    assert [record.getMessage() for record in told] == [
+    logged = [each for each in caplog.records if each.name == "smartcrawl.engine.delays"]
+    assert [record.getMessage() for record in logged] == [
         "a.example slows down: one request at a time for 60 seconds"
     ]
     assert singles[-1] == pytest.approx(61.6, abs=0.1)
