@@ -145,8 +145,10 @@ def test_no_budget_puts_off_an_order(docs: Desk):
     columns = "SELECT next_visit, interval FROM state WHERE no = ?"
     docs.rows("UPDATE state SET last_checked = ?, next_visit = ?, interval = ? WHERE no = ?",
               (NOW, LATER - 9, LATER - 9 - NOW, one))  # fmt: skip
-    assert one in source_history(docs.connection, 1, TERMS, SCHEDULE, LATER).numbers
+    found = source_history(docs.connection, 1, TERMS, SCHEDULE, LATER)
+    assert one in found.numbers
     store_order_rows(docs.connection, [one], LATER)
+    plan_next_visit_rows(docs.connection, found, 1e12, since=NOW, now=LATER)
 
     found = source_history(docs.connection, 1, TERMS, SCHEDULE, LATER)
     assert one not in found.numbers
