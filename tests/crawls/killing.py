@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.sqlite import connect_sqlite
-from smartcrawl.registry.pack import unpack_stored_links
+from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
 from tests import servers
 from tests.crawls.commands import WORDS as OUTCOMES
 from tests.crawls.commands import Crawl, Remote, differences
@@ -137,7 +137,13 @@ def shape(crawl: Crawl) -> dict[str, Any]:
         )
         for word in WORDS
     }
-    contents = sorted(crawl.rows("SELECT content_hash, text_hash, title, document FROM content"))
+    # Unpacked: one that was read out of the registry is packed with its spans in their places.
+    contents = sorted(
+        (*row, unpack_stored_document(document))
+        for *row, document in crawl.rows(
+            "SELECT content_hash, text_hash, title, document FROM content"
+        )
+    )
     chunks = crawl.rows(
         "SELECT c.content_hash, k.position, k.title, k.headings, k.text"
         "  FROM chunk k LEFT JOIN content c ON c.no = k.content"
