@@ -17,6 +17,7 @@ from smartcrawl.model.exceptions import (
     SinkError,
     SmartcrawlError,
 )
+from smartcrawl.model.memory import return_freed_memory
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
@@ -450,6 +451,8 @@ class Run:
         except RunOverError:  # another worker sealed the run while this process stalled
             if not self.workers.found_over():
                 raise
+        if self.opened.resumed:  # it was read whole, through caches that its first write emptied
+            return_freed_memory()
 
     def _offer_given(self, now: int) -> None:
         """Offer the pinned pages, and record the seeds, pins and sitemaps of the run."""

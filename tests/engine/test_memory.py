@@ -42,6 +42,32 @@ def test_large_blocks_go_back_when_they_are_free():
     assert 38 <= int(told.stdout) <= 42
 
 
+#: Prints how many MiB go when 40 MiB of small blocks are freed, below one that is in use.
+_TRIMMED = """
+import re
+from smartcrawl.model.memory import return_freed_memory
+
+def taken():
+    return int(re.search(r"VmRSS:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024
+
+blocks = [bytearray(4_000) for _ in range(10_000)]
+above = bytearray(4_000)
+del blocks
+before = taken()
+return_freed_memory()
+print(before - taken())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is about glibc")
+def test_small_blocks_go_back_though_one_above_them_is_in_use():
+    told = subprocess.run(
+        [sys.executable, "-c", _TRIMMED], capture_output=True, text=True, check=True
+    )
+
+    assert 30 <= int(told.stdout) <= 42
+
+
 def test_garbage_is_looked_for_rarely_while_a_crawl_lasts():
     before = gc.get_threshold()
 

@@ -88,6 +88,22 @@ def test_a_resumed_run_finds_the_scope_where_its_seed_moved_it(run: Run, options
     again.close()
 
 
+def test_a_resumed_run_returns_the_memory_that_its_look_at_the_registry_took(
+    run: Run, options: Options, monkeypatch: pytest.MonkeyPatch
+):
+    """Of a million known pages that was 33 MB, which stayed for the whole run."""
+    returned: list[bool] = []
+    called = "smartcrawl.run.run.return_freed_memory"
+    monkeypatch.setattr(called, lambda: returned.append(True))
+    run.close()
+
+    Run.open(ad_hoc_site_source("http://other.example/", {}), options, Orders(), NOW).close()
+    assert not returned
+    Run.open(ad_hoc_site_source(SEED, {}), options, Orders(resume=True), NOW + 9).close()
+
+    assert returned == [True]
+
+
 @pytest.mark.parametrize(
     "target", ["http://other.example/", "https://docs.example.com/", "http://www.example.com:8000/"]
 )
