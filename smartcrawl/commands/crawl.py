@@ -589,6 +589,10 @@ class Command(ScrapyCrawl):
                     await asyncio.wait_for(stopped.wait(), _AGAIN)
             return not stopped.is_set()
 
+    async def _is_free(self, error: HostsBusyError) -> bool:
+        """Wait until no process crawls the other source; False: a signal ended the wait."""
+        return await self._has_one_ended([error])
+
     def _say_busy(self, error: HostsBusyError) -> None:
         """Say once what a source waits for."""
         assert self.settings is not None

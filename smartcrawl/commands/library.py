@@ -305,7 +305,8 @@ class Command(CrawlCommand):
         try:
             first, *further = steps
             assert first == DOWNLOAD, "other steps need what it brings"
-            await LibraryDownload(process, self._create_crawler, order, report).carry_out()
+            download = LibraryDownload(process, self._create_crawler, order, report, self._is_free)
+            await download.carry_out()
             if not report.is_stopped:
                 self._carry_out(further, order, report)
                 if order.action == CRAWL:

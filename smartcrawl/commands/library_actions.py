@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +26,13 @@ from smartcrawl.engine.download.library import LIBRARY_REQUEST, library_api_of_c
 from smartcrawl.engine.download.network import environment_proxy_endpoints, installed_resolver
 from smartcrawl.engine.listing import LISTING_RUN_SETTINGS, ListingRun
 from smartcrawl.index.vectorstore.ports import UploadedFile
-from smartcrawl.model.exceptions import PushError, RunHeldError, SmartcrawlError, SourceError
+from smartcrawl.model.exceptions import (
+    HostsBusyError,
+    PushError,
+    RunHeldError,
+    SmartcrawlError,
+    SourceError,
+)
 from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
@@ -317,11 +323,14 @@ class LibraryDownload:
         create_crawler: Callable[[type[Spider]], Crawler],
         order: LibraryOrder,
         report: LibraryReport,
+        is_free: Callable[[HostsBusyError], Awaitable[bool]],
     ) -> None:
+        """``is_free``: waits until no process crawls the other source; False: a signal came."""
         self._process = process
         self._create_crawler = create_crawler
         self._order = order
         self._report = report
+        self._is_free = is_free
         self._crawler: Crawler | None = None  #: of the last source
         if order.job is not None:
             order.job.current_run = self._current_run
@@ -346,15 +355,22 @@ class LibraryDownload:
             order.save(report, done=(DOWNLOAD, source), incomplete=report.is_incomplete)
 
     async def _crawl(self, source: SharepointSource) -> None:
-        """Crawl one source."""
-        crawler = self._crawler = self._create_crawler(SharepointSpider)
+        """Crawl one source, once no other process asks its hosts."""
         batches = str(self._order.words.retry_batches)
         arguments = {"source": source.name, "retry_batches": batches}
         if self._order.is_full:
             arguments["force"] = "1"
         if self._order.is_paused(source):
             arguments["resume"] = "1"
-        await self._process.crawl(crawler, **arguments)
+        while True:
+            crawler = self._crawler = self._create_crawler(SharepointSpider)
+            try:
+                await self._process.crawl(crawler, **arguments)
+                break
+            except HostsBusyError as error:
+                if not await self._is_free(error):
+                    self._report.is_stopped = True
+                    return
         run: Run | None = getattr(crawler.spider, "run", None)
         assert crawler.stats is not None
         is_ended = run is not None and run.halt.order is not None

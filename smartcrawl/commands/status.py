@@ -23,7 +23,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.removal.tombstones import failed_start_sources
-from smartcrawl.reports.alarms import check_data, check_line, source_alarms
+from smartcrawl.reports.alarms import check_data, check_line, source_alarms, uncrawled_alarms
 from smartcrawl.reports.freshness import FreshnessReport, freshness_reports
 from smartcrawl.reports.status import (
     SourceStatus,
@@ -209,15 +209,19 @@ class Command(RegistryCommand):
             RegistryError: nothing was crawled yet, or the disk of the registry is full.
         """
         starts = [] if sources else failed_start_sources(connection)
+        declared = load_stored_jobs_and_sources(self.options, connection)
         alarms = source_alarms(
             connection,
             self.options,
             now,
             is_held=self.database.is_held,
-            declared=load_stored_jobs_and_sources(self.options, connection),
+            declared=declared,
             sources=sources,
             left_out=starts,
         )
+        if not sources:
+            known = [one.source for one in alarms]
+            alarms += uncrawled_alarms(declared, known, self.options, now)
         if not alarms:
             start = program_crawl_line("https://…")
             tried = f" ({report_noun(len(starts), 'start')} failed)" if starts else ""

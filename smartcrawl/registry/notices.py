@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final
 
-from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.connection import Connection, Many, transaction
 from smartcrawl.rules.notices import (
     CLAIM,
     KEPT,
@@ -186,6 +186,13 @@ def give_up_lost_notice_rows(connection: Connection, names: Sequence[str], now: 
     """
     values = {"now": now, "error": LOST, "before": now - PATIENCE, "targets": Many(list(names))}
     connection.execute(_LOST, values)
+
+
+def end_lost_notices(connection: Connection, names: Sequence[str], now: int) -> None:
+    """Do what ``give_up_lost_notice_rows`` does in a transaction, where notices wait for others."""
+    if lost_notice_targets(connection, names):
+        with transaction(connection):
+            give_up_lost_notice_rows(connection, names, now)
 
 
 def lost_notice_targets(connection: Connection, names: Sequence[str]) -> list[str]:

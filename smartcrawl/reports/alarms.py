@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.status import SourceStatus, reported_concerns, status_report
+from smartcrawl.reports.status import (
+    Ages,
+    Bytes,
+    SourceStatus,
+    StatusReportChanges,
+    StatusReportCounts,
+    reported_concerns,
+    status_report,
+)
 from smartcrawl.reports.text import report_noun, report_time_span
 from smartcrawl.reports.today import vanished_sources
 from smartcrawl.rules.alarms import (
@@ -29,6 +37,7 @@ _SEEN: Final = """
 SELECT s.name, min(r.started_at), max(s.fresh_at)
   FROM run r JOIN source s ON s.no = r.source GROUP BY s.name
 """
+_MISTAKE: Final = "its table in sources.toml has a mistake"
 _NAMED: Final = 5  #: sources that the line of a check names
 _REASONS: Final = 4  #: reasons of each
 
@@ -106,6 +115,29 @@ def source_alarms(
         condition = _condition(status, times.get(name), is_held, looks)
         alarm = source_alarm(condition, limits, now)
         alarms.append(ReportedAlarm(status, condition, limits, alarm))
+    return alarms
+
+
+def uncrawled_alarms(
+    declared: DeclaredSources, known: Collection[str], options: Options, now: int
+) -> list[ReportedAlarm]:
+    """Return the alarms of sources whose tables have mistakes, and that no run has opened yet.
+
+    The registry knows nothing of them. ``known``: the names of those that it has.
+    """
+    alarms = []
+    for name in sorted(set(declared.wrong) - set(known)):
+        condition = Condition(None, None, is_visited=False, looks=(_MISTAKE,))
+        alarm = source_alarm(condition, options.limits, now)
+        status = SourceStatus(
+            name,
+            StatusReportCounts(),
+            Ages(),
+            StatusReportChanges(),
+            Bytes(),
+            is_wrong=True,
+        )
+        alarms.append(ReportedAlarm(status, condition, options.limits, alarm))
     return alarms
 
 

@@ -25,11 +25,10 @@ from smartcrawl.registry.notices import (
     StoredNotice,
     claim_notice_target_row,
     close_notice_target_row,
+    end_lost_notices,
     end_notice_row,
     fail_notice_row,
     first_notice_row,
-    give_up_lost_notice_rows,
-    lost_notice_targets,
     note_recovered_source_row,
     note_stale_source_row,
     release_notice_target_row,
@@ -233,9 +232,7 @@ class Delivery:
     def deliver(self, seconds: float) -> int:
         """Send for some seconds at most; return the number of notices that were taken."""
         end, taken = time.monotonic() + seconds, 0
-        if lost_notice_targets(self._connection, self._known):
-            with transaction(self._connection):
-                give_up_lost_notice_rows(self._connection, self._known, int(self._clock()))
+        end_lost_notices(self._connection, self._known, int(self._clock()))
         for name in waiting_notice_targets(self._connection, list(self._targets)):
             taken += self._deliver_to(self._targets[name], end)
         return taken

@@ -18,8 +18,9 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from smartcrawl.model.exceptions import SettingError, SourceError
 from smartcrawl.model.options import Options
-from smartcrawl.model.urls import normalize_url, request_url, url_digest
+from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import is_host_of_stored_pages
 from smartcrawl.registry.items import (
@@ -31,6 +32,7 @@ from smartcrawl.registry.items import (
     store_pending_pin_rows,
     waiting_offer_counts,
 )
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.visibility import readable_sources
 from smartcrawl.rules.http import REDIRECTS
 from smartcrawl.rules.incoming import (
@@ -64,6 +66,7 @@ from smartcrawl.sources.indexnow import (
     indexnow_notice,
 )
 from smartcrawl.sources.kinds import DOCUMENTS
+from smartcrawl.sources.proxies import Proxy, proxy_of_source
 from smartcrawl.sources.web_client import WebClient, WebError
 
 logger = logging.getLogger(__name__)
@@ -79,13 +82,24 @@ _MESSAGE: Final = "The key of the notice is not that of its host"
 
 
 class KeyFileDownload:
-    """Asks hosts for key files, by the guard of addresses."""
+    """Asks hosts for key files, by the guard of addresses and by the proxies of sources."""
 
-    def __init__(self, options: Options, user_agent: str, web: WebClient | None = None) -> None:
-        """``web``: asks them; None: a client of its own."""
+    def __init__(
+        self,
+        options: Options,
+        user_agent: str,
+        web: WebClient | None = None,
+        proxy_of: Callable[[str], Proxy | None] = lambda url: None,
+    ) -> None:
+        """``web``: asks them; None: a client of its own.
+
+        ``proxy_of``: returns the proxy by which an address is asked, in a thread; it may raise
+        SettingError.
+        """
         self._options = options
         self._headers = {"User-Agent": user_agent, "Accept": "text/plain, */*;q=0.1"}
         self._web = web
+        self._proxy_of = proxy_of
 
     async def body(self, url: str) -> bytes:
         """Return a key file. A redirect may lead from http to https of the same address alone.
@@ -93,17 +107,28 @@ class KeyFileDownload:
         Raises:
             WebError: there is none.
         """
-        if self._web is None:
-            self._web = await to_thread.run_sync(api_web_client, self._options)
-        answer = await self._web.ask(url, self._headers, most=_LARGEST)
+        web = await to_thread.run_sync(self._client, url)
+        answer = await web.ask(url, self._headers, most=_LARGEST)
         if answer.status in REDIRECTS:
             secure = f"https:{url.partition(':')[2]}"
             if url == secure or request_url(answer.headers.get("location", "")) != secure:
                 raise WebError("a redirect leads elsewhere")
-            answer = await self._web.ask(secure, self._headers, most=_LARGEST)
+            answer = await web.ask(secure, self._headers, most=_LARGEST)
         if answer.status != 200:
             raise WebError(f"status {answer.status}")
         return answer.body
+
+    def _client(self, url: str) -> WebClient:
+        try:
+            proxy = self._proxy_of(url)
+        except SettingError as error:
+            logger.error("%s", error)  # the sender of a notice may be anyone
+            raise WebError("the proxy of its source cannot be had") from error
+        if proxy is not None:
+            return api_web_client(self._options, proxy=proxy)
+        if self._web is None:
+            self._web = api_web_client(self._options)
+        return self._web
 
 
 class KeyFiles:
@@ -270,7 +295,7 @@ class _Notices:
         self._context = context
         self._stores = context.stores
         user_agent = context.server.robots.user_agent
-        download = KeyFileDownload(context.options, user_agent)
+        download = KeyFileDownload(context.options, user_agent, proxy_of=self._proxy_of)
         self._files = KeyFiles(download.body, context.clock)
         self._waiting: set[asyncio.Task[dict[str, Any]]] = set()
 
@@ -315,6 +340,10 @@ class _Notices:
             lambda connection: carry_out_indexnow(connection, prepared, now)
         )
 
+    def _proxy_of(self, url: str) -> Proxy | None:
+        options = self._context.options
+        return self._stores.read(lambda connection: proxy_of_key_file(connection, url, options))
+
     def _ended(self, task: asyncio.Task[dict[str, Any]]) -> None:
         """Log why a notice failed: its sender may have got 202."""
         self._waiting.discard(task)
@@ -322,6 +351,24 @@ class _Notices:
         if error is not None:
             reason = error.reason if isinstance(error, ApiError) else error
             logger.info("a notice of IndexNow was refused: %s", reason)
+
+
+def proxy_of_key_file(connection: Connection, url: str, options: Options) -> Proxy | None:
+    """Return the proxy of the first source, by name, that has pages of a host and a proxy.
+
+    Raises:
+        SettingError: its variable lacks the address.
+    """
+    try:
+        declared = load_stored_jobs_and_sources(options, connection)
+    except SourceError:  # each request that reads the file logs what is wrong
+        return None
+    host = url_host_key(url)
+    for name in sorted(declared):
+        proxy = declared[name].request.proxy
+        if proxy is not None and is_host_of_stored_pages(connection, host, [name]):
+            return proxy_of_source(name, proxy)
+    return None
 
 
 def _is_ours(connection: Connection, notice: IndexNowNotice, reader: Reader) -> bool:

@@ -99,3 +99,16 @@ def test_a_wrong_limit_is_named(lab: Lab, key: str, says: str):
     lab.crawl.declare(f'[sources.docs]\nseeds = ["{lab.site.url("/")}"]\n{key}\n')
     lab.source = "docs"
     assert says in lab.run(expect=1).err
+
+
+def test_a_table_with_a_mistake_that_was_never_crawled_deserves_a_look(docs: Lab):
+    right = f'[sources.docs]\nseeds = ["{docs.site.url("/")}"]\n'
+    docs.crawl.declare(f"{right}[sources.wiki]\nseed = []\n")
+    line = check(docs, expect=1)
+    assert line == "look: wiki: its table in sources.toml has a mistake"
+    assert check(docs, "--source", "docs", expect=0).startswith("well: ")
+    reported = json.loads(check(docs, "--format", "json", expect=1))
+    levels = {one["source"]: one["level"] for one in reported["sources"]}
+    assert levels == {"docs": "well", "wiki": "look"}
+    docs.crawl.declare(right)
+    assert check(docs, expect=0).startswith("well: ")

@@ -256,6 +256,18 @@ def test_a_target_without_a_table_is_named_and_given_up_after_a_day(sender: Send
     assert receiver.taken == []
 
 
+def test_without_the_last_table_what_waits_is_given_up_after_a_day(sender: Sender, receiver: Hook):
+    sender.target("gone", webhook=receiver.url, secret="HOOK_SECRET", events=["changes"])
+    sender.lab.run()
+    sender.file.unlink()
+    sender.lab.crawl.run("status", "--check")
+    assert sender.rows("target, state") == [("gone", "waiting")]
+    sender.lab.after(days=1, seconds=1)
+    sender.lab.crawl.run("status", "--check")
+    assert sender.rows("target, state") == [("gone", "given up")]
+    assert receiver.taken == []
+
+
 def test_a_retry_of_one_target_takes_the_others_for_known(sender: Sender, receiver: Hook):
     keys = {"webhook": receiver.url, "secret": "HOOK_SECRET", "events": ["changes"]}
     sender.target("one", **keys)

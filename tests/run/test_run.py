@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,6 +14,7 @@ from smartcrawl.engine.vectors import close_embedder_at_crawler_end
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.documents import Document, Link, Section
 from smartcrawl.model.exceptions import RegistryError, RunHeldError
+from smartcrawl.model.library import SourceType
 from smartcrawl.model.notify_targets import notify_targets
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
@@ -31,6 +32,7 @@ from smartcrawl.run.run import Run
 from smartcrawl.run.source_hosts import known_source_hosts
 from smartcrawl.sources.declared import ad_hoc_site_source
 from smartcrawl.sources.files import ad_hoc_files_source
+from smartcrawl.sources.sharepoint.source import SharepointSource
 from smartcrawl.sources.site import SiteSource
 from tests.index.meanings import Topics
 
@@ -539,6 +541,27 @@ def test_the_hosts_of_a_source_are_those_of_its_starts_its_scope_and_its_stored_
     renamed = source.model_copy(update={"name": run.source.name})
     stored = known_source_hosts(renamed, options, run.registry.connection)
     assert stored == {"docs.example.com:8080", "example.com"}
+
+
+@pytest.mark.parametrize("api", ["rest", "graph"])
+def test_libraries_share_the_host_of_their_site_and_of_the_api(
+    options: Options, tmp_path: Path, api: Literal["rest", "graph"]
+):
+    sharepoint = replace(options.sharepoint, api=api)
+    source = SharepointSource(
+        name="d.docs",
+        domain="d",
+        source_id="docs",
+        source_type=SourceType.FILES,
+        site_url="https://contoso.sharepoint.com/sites/a",
+        url_part="/Shared Documents",
+        storage=tmp_path,
+    )
+
+    hosts = known_source_hosts(source, replace(options, sharepoint=sharepoint), None)
+
+    graph = {"graph.microsoft.com"} if api == "graph" else set()
+    assert hosts == {"contoso.sharepoint.com"} | graph
 
 
 def test_folders_never_wait_for_each_other(run: Run, options: Options):

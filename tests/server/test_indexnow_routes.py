@@ -15,6 +15,7 @@ from smartcrawl.server import indexnow
 from smartcrawl.server.indexnow import KeyFileDownload
 from smartcrawl.server.keys import Scope, make_api_key
 from smartcrawl.sources.web_client import WebError
+from tests.connect_proxy import ConnectProxy
 from tests.index.meanings import desk_at
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
@@ -323,7 +324,10 @@ def test_its_requests_are_counted_by_address_and_its_body_is_bounded(served: Ser
     assert error_of(ask_all(app, [notice()])[0])["code"] == "RATE_LIMITED"
 
 
-def test_the_key_file_is_asked_by_the_guard_and_no_redirect_leads_inwards(tmp_path: Path):
+def test_the_key_file_is_asked_by_the_guard_and_no_redirect_leads_inwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(indexnow, "ANSWER_SECONDS", 60.0)  # else a busy machine has 202
     loopback = {"allow_networks": (ip_network("127.0.0.1/32"),)}
     with Origin() as site, Origin() as inside:
         inside.answers["/key.txt"] = plain(KEY.encode())
@@ -349,3 +353,39 @@ def test_the_key_file_is_asked_by_the_guard_and_no_redirect_leads_inwards(tmp_pa
         assert (taken.status_code, taken.json()["due"]) == (200, 1)
         assert site.asked == [f"GET /{KEY}.txt HTTP/1.1"] * 2
         served.desk.close()
+
+
+@pytest.mark.parametrize("given", ["address", "variable", "no variable"])
+def test_the_key_file_is_asked_by_the_proxy_of_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+):
+    """The host is known to the proxy alone."""
+    monkeypatch.setattr(indexnow, "ANSWER_SECONDS", 60.0)  # else a busy machine has 202
+    with Origin() as site, ConnectProxy({"inside.example": site.port}, "secret") as proxy:
+        served = Served(tmp_path, "")
+        page = "http://inside.example/page"
+        served.desk.source = "inside"
+        served.desk.open(now=NOW)
+        served.desk.index(page, "a text")
+        served.desk.seal(now=NOW)
+        monkeypatch.setenv("INSIDE_PROXY", proxy.url if given != "no variable" else "")
+        place = f"http://{proxy.place}" if given == "address" else "INSIDE_PROXY"
+        if given == "address":
+            proxy.password = None
+        (tmp_path / "sources.toml").write_text(
+            f'[sources.inside]\nseeds = ["http://inside.example/"]\nproxy = "{place}"\n'
+        )
+        site.answers[f"/{KEY}.txt"] = plain(KEY.encode())
+        run = {"allow_networks": (ip_network("127.0.0.0/8"),)}
+
+        (answer,) = ask_all(served.app(run=run), [notice(page)])
+
+        served.desk.close()
+        if given == "no variable":
+            reason = error_of(answer)["details"]["reason"]
+            assert (answer.status_code, site.asked) == (403, [])
+            assert "the proxy of its source cannot be had" in reason
+            assert "INSIDE_PROXY" not in reason
+            return
+        assert (answer.status_code, answer.json()["due"]) == (200, 1)
+        assert [one.status for one in proxy.log] == [200]
