@@ -130,12 +130,13 @@ def contents_by_host(connection: Connection, source: int) -> dict[str, list[int]
 
 
 def marked_contents(connection: Connection, contents: Sequence[int]) -> Iterator[MarkedContent]:
-    """Yield some contents with their marks, a few in memory at once."""
+    """Yield some contents with their marks, a few in memory at once; their spans are counted."""
     for start in range(0, len(contents), _AT_ONCE):
         some = numbers_for_sql(contents[start : start + _AT_ONCE])
         rows: Any = connection.execute(_DOCUMENTS, (some,)).fetchall()
         for no, title, language, marked, packed in sorted(rows):
-            yield MarkedContent(no, title, language, marked, unpack_stored_document(packed))
+            document = unpack_stored_document(packed, placed=False)
+            yield MarkedContent(no, title, language, marked, document)
 
 
 def mark_content_row(connection: Connection, content: int, marked: str, text: str) -> None:

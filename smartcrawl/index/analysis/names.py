@@ -34,6 +34,8 @@ _PARTS: Final = re.compile(r" (?:[—–|·•»:-]|--|::) | ?[—–] ?")
 _NUMBER: Final = re.compile(r"(?:\d+\.)+\d*\s+|\d+\.\d[\d.]*\s+")  #: of a section, before its name
 _SECTION: Final = re.compile(r" ?\(\d\w{0,3}\)\Z")  #: of a page of a Unix manual
 _ARTICLE: Final = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
+#: What a title has that the four above find something in; most have none of it.
+_MORE: Final = re.compile(r"[—–|·•»:]| -|\A\d|\A(?:the|an?)\s|\)\Z", re.IGNORECASE)
 _HEAD: Final = re.compile(r"[(=<{\[,¶#|]|:(?!:)(?<!::)")  #: where a name in a signature ends
 #: Words before a name in a signature.
 _KINDS: Final = frozenset({
@@ -166,7 +168,11 @@ def title_names(title: str) -> Iterator[str]:
     >>> list(title_names("git-stash(1)")), list(title_names("8.5. The with statement"))[1:]
     (['git-stash(1)', 'git-stash'], ['The with statement', 'with statement'])
     """
-    for part in dict.fromkeys(filter(None, (title.strip(), *_PARTS.split(title)))):
+    name = title.strip()
+    if name == title and _MORE.search(name) is None:
+        yield from filter(None, (name,))
+        return
+    for part in dict.fromkeys(filter(None, (name, *_PARTS.split(title)))):
         yield from _without_more(part)
 
 
