@@ -41,6 +41,7 @@ _LINE: Final = re.compile(r"\S.*")
 _SENTENCE: Final = re.compile(r"\S(?:.*?[.!?。](?=\s)|.*)", re.DOTALL)
 _PART: Final = 15_000  #: characters given to the splitter at once
 _PICTURES: Final = 100_000  #: characters about the pictures of one chunk
+_KEYWORDS: Final = 1_000  #: characters of the keywords of a page that are searched
 _PLACES: Final = 100  #: places of one chunk; later ones are in the last of these
 
 
@@ -55,7 +56,8 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
     without text is a chunk of its own, so that it can be found.
 
     What a page says of a picture is with the chunk in which the picture stands. Pictures around the
-    text, such as a logo, do not count, unless the page has no text at all.
+    text, such as a logo, do not count, unless the page has no text at all. The keywords of the page
+    are with its first chunk.
 
     A chunk knows the places in it, first that in which it begins: the last id before it in its
     section, its heading's id, or that of a heading above.
@@ -91,7 +93,16 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
             there = places_between(places, piece.start - repeated, piece.end)
             said = _joined(of_piece)
             found.append(Chunk(path, piece.before + own, level, types, repeated, said, there))
-    return found
+    return _with_keywords(found, document.keywords)
+
+
+def _with_keywords(chunks: list[Chunk], keywords: str) -> list[Chunk]:
+    """Return chunks of which the first one has the keywords of their page."""
+    if not chunks or not keywords:
+        return chunks
+    first = chunks[0]
+    words = _joined((keywords[:_KEYWORDS], first.pictures))
+    return [first._replace(pictures=words), *chunks[1:]]
 
 
 def section_places(section: Section, above: str = "") -> list[ChunkPlace]:

@@ -122,7 +122,7 @@ def parse_html(
         charset=charset,
         content_type=mime,
         declared=declared,
-        keywords=seen.keywords,
+        keywords=seen.named_keywords,
         **page_publication(seen)._asdict(),
     )
 

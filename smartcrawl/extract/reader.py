@@ -196,6 +196,7 @@ class SeenMarkup:
     descriptions: dict[str, str] = field(default_factory=dict)  #: "description", "og:description"
     noscript: list[str] = field(default_factory=list)  #: texts that are shown without scripts
     keywords: str = ""
+    tags: list[str] = field(default_factory=list)  #: keywords that have an element each
     base: str | None = None
     canonical: str | None = None
     #: Date and author: values of meta elements by name, ``<time>`` by its kind.
@@ -205,6 +206,11 @@ class SeenMarkup:
     language: str = ""
     noindex: bool = False
     nofollow: bool = False
+
+    @property
+    def named_keywords(self) -> str:
+        """The keywords of the page; where it has none, its tags (microdata, ``article:tag``)."""
+        return self.keywords or ", ".join(dict.fromkeys(filter(None, self.tags)))
 
     @property
     def description(self) -> str:
@@ -521,6 +527,8 @@ def _index(tokens: list[str], token: str, start: int) -> int:
 
 _MAX_DATA: Final = 8  #: scripts with data about a page
 _MAX_NOSCRIPT: Final = 100  #: elements
+_MOST_TAGS: Final = 50  #: keywords of one page that have an element each
+_LONGEST_TAG: Final = 100  #: characters of one
 _MAX_BOXES: Final = 50_000  #: containers; a page of more is no article
 MAX_ANCHOR: Final = 200  #: characters
 MAX_TOKENS: Final = 2_000_000  #: texts and breaks; later ones are dropped, links are not
@@ -964,6 +972,12 @@ class MarkupReader(Regions):
         for key in ("name", "property", "http-equiv"):
             if key in attributes:
                 self._describe(attributes[key].lower(), content)
+        if attributes.get("itemprop") == "keywords":
+            self._tag(content)
+
+    def _tag(self, content: str) -> None:
+        if len(self._seen.tags) < _MOST_TAGS and len(content) <= _LONGEST_TAG:
+            self._seen.tags.append(markup_line(content))
 
     def _share(self) -> None:
         """Note that the page may be an article; its boxes count from here on."""
@@ -987,6 +1001,8 @@ class MarkupReader(Regions):
                 self._seen.descriptions.setdefault(name, markup_line(content))
             case "keywords":
                 self._seen.keywords = self._seen.keywords or markup_line(content)
+            case "article:tag":
+                self._tag(content)
             case "og:title":
                 self._seen.titles.setdefault(name, markup_line(content))
             case "content-language":

@@ -228,7 +228,9 @@ class Chunk(NamedTuple):
     level: int = 0  #: of its section
     types: tuple[str, ...] = ("text",)
     repeated: int = 0
-    pictures: str = ""  #: descriptions of its pictures, a line each: searched, not embedded
+    #: Descriptions of its pictures, a line each, and before them, in the first chunk, the keywords
+    #: of the page: searched, not embedded.
+    pictures: str = ""
     places: tuple[ChunkPlace, ...] = ()  #: by their start; no hash and no vector knows them
 
     def digest(self, title: str) -> bytes:
@@ -288,7 +290,7 @@ class Document:
     charset: str = ""  #: as used for decoding
     content_type: str = ""  #: MIME type without parameters
     declared: str = ""  #: ISO 639-1, the language that it declares
-    keywords: str = ""  #: of ``<meta name="keywords">``, as written; not searched
+    keywords: str = ""  #: of ``<meta name="keywords">`` as written, else its tags
     published: int | None = None  #: Unix seconds, where the page says it
     author: str = ""  #: where the page says it; several are separated by commas
     #: Those of a page; ``model.placed_spans`` puts them into ``sections``, for those who need them.

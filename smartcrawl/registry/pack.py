@@ -42,6 +42,7 @@ class _Fields:
     sections: tuple[Section, ...]
     images: tuple[Image, ...]
     counted: CountedSpans | None
+    keywords: str
 
 
 @cache
@@ -125,13 +126,16 @@ def numbers_for_sql(values: Iterable[int]) -> Many:
 
 
 def pack_stored_document(document: Document) -> bytes:
-    """Pack the parts of a document that have no column in content: sections, spans and images."""
-    fields = _Fields(document.sections, document.images, document.counted)
+    """Pack the parts of a document that its chunks are made of: they have no column of their own.
+
+    Keywords have one, too, but a document that is cut into chunks again comes without it.
+    """
+    fields = _Fields(document.sections, document.images, document.counted, document.keywords)
     return _packed(_adapter(_Fields), fields)
 
 
 def unpack_stored_document(packed: bytes, *, placed: bool = True) -> Document:
-    """Return the document that ``pack_stored_document`` packed, without the fields of columns.
+    """Return the document that ``pack_stored_document`` packed, without other fields of columns.
 
     Its spans are ``placed`` in its texts, which takes half of the time, or counted.
     """
@@ -141,7 +145,12 @@ def unpack_stored_document(packed: bytes, *, placed: bool = True) -> Document:
     found = _counted(counted) if counted else None
     if found is not None and placed:
         sections, found = placed_spans(sections, found), None
-    return Document(sections=sections, images=_images(fields), counted=found)
+    return Document(
+        sections=sections,
+        images=_images(fields),
+        keywords=fields.get("keywords", ""),
+        counted=found,
+    )
 
 
 def _counted(fields: list[Any]) -> CountedSpans:

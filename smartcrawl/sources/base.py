@@ -209,8 +209,8 @@ def source_refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
     return found
 
 
-EXTRACTION_VERSION: Final = 10  #: raise it when the same body gives another document or other links
-CHUNKING_VERSION: Final = 4  #: raise it when the same document gives other chunks
+EXTRACTION_VERSION: Final = 11  #: raise it when the same body gives another document or other links
+CHUNKING_VERSION: Final = 5  #: raise it when the same document gives other chunks
 
 
 @dataclass(frozen=True, slots=True)

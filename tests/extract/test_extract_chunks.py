@@ -398,6 +398,22 @@ def test_a_picture_is_with_the_part_of_a_long_text_in_which_it_stands():
     assert not any(said for _, said in between)
 
 
+def test_the_keywords_of_a_page_are_with_its_first_chunk_before_its_pictures():
+    markup = (
+        "<meta name=keywords content='{}'><h1>A</h1><p>a<img src=a alt=Xylophone></p>"
+        "<h1>B</h1><p>b<img src=b alt=Drum></p>"
+    )
+
+    def chunks(keywords: str) -> list[str]:
+        body = markup.format(keywords).encode()
+        document = parse_html(body, content_type="text/html", url="http://a.example/")
+        return [chunk.pictures for chunk in document_chunks(document)]
+
+    assert chunks("bridges, rivers") == ["bridges, rivers\nXylophone", "Drum"]
+    assert chunks("") == ["Xylophone", "Drum"]
+    assert chunks("x" * 1_001) == ["x" * 1_000 + "\nXylophone", "Drum"]
+
+
 def test_pictures_change_no_digest():
     plain, pictured = Chunk((), "text"), Chunk((), "text", pictures="A xylophone")
 

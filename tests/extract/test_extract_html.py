@@ -157,10 +157,21 @@ def test_description_of_open_graph_is_the_second_choice():
         ("<meta name=keywords content=a><meta name=keywords content=b>", "a"),
         ("<meta name=keywords><meta name=description content=a>", ""),
         ("<p>keywords</p>", ""),
+        ("<div itemscope><meta itemprop=keywords content=a><meta itemprop=keywords content='b  c'>"
+         "<meta itemprop=keywords content=a><meta itemprop=keywords content=' '></div>", "a, b c"),
+        ("<meta property=article:tag content=a><meta property=article:tag content=b>", "a, b"),
+        ("<meta itemprop=keywords content=a><meta name=keywords content=b>", "b"),
+        ("<meta itemprop=name content=a>", ""),
+        (f"<meta itemprop=keywords content='{'x' * 101}'>", ""),
     ],
-)
+)  # fmt: skip
 def test_keywords_are_those_of_the_first_meta_element(markup: str, keywords: str):
     assert read(markup).keywords == keywords
+
+
+def test_the_tags_of_a_page_are_bounded():
+    tags = "".join(f"<meta itemprop=keywords content='{n}'>" for n in range(60))
+    assert read(tags).keywords == ", ".join(map(str, range(50)))
 
 
 @pytest.mark.parametrize(

@@ -187,11 +187,13 @@ def test_spans_of_a_page_are_limited():
 
 def test_a_stored_page_has_its_spans_at_their_places():
     body = "<h1 id=a>A <code>b</code></h1><p>c <a href=d>e</a> <img src=f.png alt=g>"
-    page = parse_html(body.encode(), content_type="text/html; charset=utf-8", url=URL)
+    head = "<meta name=keywords content='h, i'>"
+    page = parse_html(f"{head}{body}".encode(), content_type="text/html; charset=utf-8", url=URL)
 
     stored = unpack_stored_document(pack_stored_document(page))
 
     assert page.sections[0].spans == page.sections[0].head == ()
+    assert stored.keywords == "h, i"
     assert stored.sections == document(body).sections
     assert [span.kind for span in stored.sections[0].head] == ["place", "code"]
     assert [span.kind for span in stored.sections[0].spans] == ["link", "picture"]

@@ -84,6 +84,18 @@ def test_words_and_keywords_of_a_page_are_shown_and_follow_its_changes(site: Sit
     assert (crawl.stored(), crawl.rows(words)[0][1:]) == (stored, ("three", "three", 1, 1))
 
 
+def test_a_page_is_found_by_the_keywords_that_it_names(site: Site, crawl: Crawl):
+    head = '<meta itemprop="keywords" content="cross-references; inserting">'
+    site.pages["/"] = html("Remissions", text="How to set a remission", head=head)
+    crawl(site.url("/"))
+
+    (by_keyword,) = crawl.search("cross-reference")
+    (by_both,) = crawl.search("remission reference")
+
+    assert by_keyword["snippet"] == "<em>cross-references</em>; inserting"
+    assert by_both["snippet"] == "How to set a <em>remission</em>"
+
+
 @pytest.mark.covers("R4-23", "U-07", "R0-60")
 def test_what_holds_no_readable_text_is_listed_and_never_searched(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/image", "/download", "/untyped", "/skipped.zip")
