@@ -11,6 +11,7 @@ import codecs
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from encodings.aliases import aliases
 from io import RawIOBase
@@ -30,8 +31,13 @@ from smartcrawl.extract.wire import (
     receive_extraction_frame,
     send_extraction_frames,
     wire_document,
+    wire_document_with_parts,
     wire_extraction_error,
 )
+from smartcrawl.model.documents import Document
+
+#: What else is made of the page at an address, by an order; an empty one loads what that needs.
+MakeParts = Callable[[Document, str, str], bytes]
 
 _URL: Final = "http://document.invalid/"
 _MEMORY: Final = FormatError(
@@ -56,8 +62,11 @@ _SAMPLES: Final = (
 )
 
 
-def extraction_child_main() -> None:
-    """Load everything, give up all other rights, answer."""
+def extraction_child_main(make: MakeParts | None = None) -> None:
+    """Load everything, give up all other rights, answer.
+
+    ``make`` returns what else is made of a page, by an order (``extract.wire.PartMaker``).
+    """
     memory, seconds = map(int, sys.argv[1:3])
     source = cast(RawIOBase, open(0, "rb", buffering=0, closefd=False))  # noqa: SIM115
     sink = cast(RawIOBase, open(1, "wb", buffering=0, closefd=False))  # noqa: SIM115
@@ -65,11 +74,13 @@ def extraction_child_main() -> None:
     with suppress(OSError, AttributeError):  # of Windows
         os.set_blocking(2, False)  # the crawler may not be reading it
     _load_pages()
+    if make is not None:
+        make(read_page_task(PageTask(_PAGE, "", _URL), Selected()), _URL, "")
     if sys.argv[3:] != ["pages"]:
         _load()
     os.environ.clear()
     send_extraction_frames(sink, json.dumps(confine_extraction(memory)).encode())
-    while _answer(source, sink, seconds):
+    while _answer(source, sink, seconds, make):
         pass
     os._exit(0)
 
@@ -90,16 +101,18 @@ def _load() -> None:
             read_document(body, media_type=mime, content_type="", url=_URL)
 
 
-def _answer(source: RawIOBase, sink: RawIOBase, seconds: int) -> bool:
+def _answer(
+    source: RawIOBase, sink: RawIOBase, seconds: int, make: MakeParts | None = None
+) -> bool:
     """Answer one request; return whether another may follow."""
     try:
         header = json.loads(receive_extraction_frame(source, MAX_HEADER))
         body = receive_extraction_frame(source, MAX_BODY)
         if "pages" in header:
-            selected = Selected(*header["selected"])
+            selected, order = Selected(*header["selected"]), header["order"]
             for task in extraction_tasks_from_wire(header, body):
                 confine_extraction_time(seconds)
-                send_extraction_frames(sink, _read_page(task, selected))
+                send_extraction_frames(sink, _read_page(task, selected, make, order))
             return True
         confine_extraction_time(seconds)
         document = read_document(body, **header)
@@ -115,10 +128,15 @@ def _answer(source: RawIOBase, sink: RawIOBase, seconds: int) -> bool:
     return True
 
 
-def _read_page(task: PageTask, selected: Selected) -> bytes:
+def _read_page(
+    task: PageTask, selected: Selected, make: MakeParts | None = None, order: str | None = None
+) -> bytes:
     """Return the answer to one page; it fails where ``html.parse_html`` in the crawler would."""
     try:
-        return wire_document(read_page_task(task, selected))
+        document = read_page_task(task, selected)
+        if make is None or order is None:
+            return wire_document(document)
+        return wire_document_with_parts(document, make(document, task.url, order))
     except MemoryError:
         return wire_extraction_error(_MEMORY)
     except Exception as error:  # noqa: BLE001  # of any library, over foreign bytes

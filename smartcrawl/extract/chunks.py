@@ -42,7 +42,7 @@ _SENTENCE: Final = re.compile(r"\S(?:.*?[.!?。](?=\s)|.*)", re.DOTALL)
 _PART: Final = 15_000  #: characters given to the splitter at once
 _PICTURES: Final = 100_000  #: characters about the pictures of one chunk
 _KEYWORDS: Final = 1_000  #: characters of the keywords of a page that are searched
-_PLACES: Final = 100  #: places of one chunk; later ones are in the last of these
+MAX_PLACES: Final = 100  #: places of one chunk; later ones are in the last of these
 
 
 def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) -> list[Chunk]:
@@ -83,7 +83,7 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
         if len(text) <= size.most:
             types = _types(section, 0, len(text))
             said = _joined(line for _, line in pictures)
-            found.append(Chunk(path, text, level, types, 0, said, tuple(places[:_PLACES])))
+            found.append(Chunk(path, text, level, types, 0, said, tuple(places[:MAX_PLACES])))
             continue
         pieces = list(_overlapping(text, _packed(list(_pieces(section, size)), size), size))
         for piece, of_piece in zip(pieces, _of_pieces(pictures, pieces), strict=True):
@@ -132,7 +132,7 @@ def places_between(places: Sequence[ChunkPlace], start: int, end: int) -> tuple[
     (ChunkPlace(start=0, id='b', defines=False),)
     """
     first = max(bisect_right(places, start, key=_start_of) - 1, 0) if start > 0 else 0
-    some = places[first : bisect_left(places, max(end, start + 1), key=_start_of)][:_PLACES]
+    some = places[first : bisect_left(places, max(end, start + 1), key=_start_of)][:MAX_PLACES]
     return tuple(
         place._replace(start=max(at := place.start - start, 0), defines=place.defines and at >= 0)
         for place in some

@@ -20,7 +20,7 @@ from smartcrawl.extract.pool import (
     HostParsingBudget,
     ParsingBudget,
 )
-from smartcrawl.extract.wire import PageTask, Selected
+from smartcrawl.extract.wire import PageTask, PartMaker, Selected
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import GivenUpError
 from smartcrawl.model.pages import Unreadable, Visit
@@ -77,7 +77,9 @@ class DocumentReader:
         *,
         unreadable: Callable[[bytes, str], Unreadable | None],
         is_stopping: Callable[[], bool],
+        maker: Callable[[], PartMaker] | None = None,
     ) -> None:
+        """``maker``: of what processes make of pages beside their documents (``ReadDocument``)."""
         selectors = configuration.selectors
         self._selected = Selected(selectors.keep, selectors.drop, configuration.routes)
         self._limits = limits
@@ -88,7 +90,9 @@ class DocumentReader:
         self._formats: FormatPool | None = None
         self._given_up = False
         self._pages = PageReaders(
-            partial(self._pool, limits.pages.processes or limits.processes, pages_only=True),
+            partial(
+                self._pool, limits.pages.processes or limits.processes, pages_only=True, maker=maker
+            ),
             self._selected,
             first=limits.pages.first if limits.pages.processes else None,
             is_stopping=is_stopping,
@@ -183,9 +187,16 @@ class DocumentReader:
             return self._limits.cpu_seconds
         return self._limits.memory if fault is Fault.OUT_OF_MEMORY else 0
 
-    def _pool(self, processes: int, *, pages_only: bool = False) -> FormatPool:
+    def _pool(
+        self,
+        processes: int,
+        *,
+        pages_only: bool = False,
+        maker: Callable[[], PartMaker] | None = None,
+    ) -> FormatPool:
         memory, seconds = self._limits.memory * MIB, self._limits.cpu_seconds
-        return FormatPool(processes, memory, seconds, 2 * seconds, pages_only=pages_only)
+        limits = (processes, memory, seconds, 2 * seconds)
+        return FormatPool(*limits, pages_only=pages_only, maker=None if maker is None else maker())
 
     def give_up(self) -> None:
         """Give up the documents that are being read: each raises GivenUpError."""

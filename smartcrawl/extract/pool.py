@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from io import BufferedReader, RawIOBase
 from itertools import chain
@@ -50,7 +50,10 @@ from smartcrawl.extract.wire import (
     MAX_HEADER,
     AnswerError,
     PageTask,
+    PartMaker,
+    ReadDocument,
     Selected,
+    document_parts_from_wire,
     receive_extraction_frame,
     send_extraction_frames,
     wire_extraction_tasks,
@@ -139,6 +142,7 @@ _CHARSETS: Final = CHARSETS | {"", "utf-16", "utf-32"}
 _WORD: Final = 32  #: characters of the type of a link
 
 _DOCUMENT: Final = TypeAdapter(Document)
+_FIELDS: Final = tuple(one.name for one in fields(Document))
 
 
 def parse_document_answer(
@@ -531,6 +535,18 @@ class _Expected(NamedTuple):
     media_type: str
     longest: int  #: characters of its longest field; 0: as many as any document may have
     url: str
+    maker: PartMaker | None = None  #: of what comes with it
+
+    def parsed(self, answer: bytes) -> Document:
+        """Return the document of an answer, as ``parse_document_answer``."""
+        told, parts = document_parts_from_wire(answer)
+        document = parse_document_answer(told, self.media_type, self.longest, self.url)
+        if parts is None:
+            return document
+        if self.maker is None:
+            raise AnswerError("parts that nothing asked for")
+        read = {name: getattr(document, name) for name in _FIELDS}
+        return ReadDocument(**read, parts=self.maker.parse(parts, document, self.url))
 
 
 def _taken(
@@ -539,7 +555,7 @@ def _taken(
     """Yield the answers of a process, until it can give no more."""
     for document in expected:
         try:
-            yield parse_document_answer(next(answers), *document)
+            yield document.parsed(next(answers))
         except AnswerError as error:
             process.kill()
             yield FormatError(FormatFault.CRASHED, f"its reader answered with {error}")
@@ -569,12 +585,16 @@ class FormatPool:
         wall_seconds: float = 60,
         *,
         pages_only: bool = False,
+        maker: PartMaker | None = None,
     ) -> None:
+        """``maker``: of what else is made of pages; its processes read nothing else."""
         self.workers = workers
+        self._maker = maker
+        self._order = None if maker is None else maker.order
         self._memory = memory
         self._cpu_seconds = cpu_seconds
         self._wall_seconds = wall_seconds
-        self._arguments = (_PAGES_ONLY,) if pages_only else ()
+        self._arguments = (_PAGES_ONLY,) if pages_only or maker is not None else ()
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="formats")
         self._lock = Lock()
         self._idle: list[ParserProcess] = []
@@ -685,11 +705,13 @@ class FormatPool:
         found: list[Document | FormatError] = []
         while rest := tasks[len(found) :]:
             expected = [
-                _Expected(media_type_of(task.content_type, task.body), len(task.body), task.url)
+                _Expected(media_type, len(task.body), task.url, self._maker)
                 for task in rest
+                for media_type in (media_type_of(task.content_type, task.body),)
             ]
+            frames = wire_extraction_tasks(rest, selected, self._order)
             try:
-                found += self._ask(job, *wire_extraction_tasks(rest, selected), expected, len(rest))
+                found += self._ask(job, *frames, expected, len(rest))
             except FormatError as error:
                 found += [error] * len(rest)
         return found
@@ -745,7 +767,8 @@ class FormatPool:
                 return process
             process.end()  # it was killed while it was idle
         try:
-            return ParserProcess(_CHILD, self._memory, self._cpu_seconds, *self._arguments)
+            command = _CHILD if self._maker is None else (*_CHILD[:-1], self._maker.module)
+            return ParserProcess(command, self._memory, self._cpu_seconds, *self._arguments)
         except OSError as error:
             raise ProcessStartError(error) from error
 

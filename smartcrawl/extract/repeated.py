@@ -91,10 +91,13 @@ def _places(document: Document) -> Iterator[_Place]:
 
 
 def _line(text: str) -> Line:
+    if len(text) < _LONG:
+        words = text.split()
+        data = " ".join(words).encode(errors="surrogatepass")
+        return Line(blake2b(data, digest_size=_DIGEST).digest(), len(words))
     digest, count = blake2b(digest_size=_DIGEST), 0
-    portions = [text] if len(text) < _LONG else (found[0] for found in _PORTION.finditer(text))
-    for portion in portions:
-        words = portion.split()
+    for found in _PORTION.finditer(text):
+        words = found[0].split()
         between = " " if count and words else ""
         digest.update((between + " ".join(words)).encode(errors="surrogatepass"))
         count += len(words)

@@ -319,6 +319,7 @@ class Reading:
             ),
             unreadable=run.stored_pages.unreadable,
             is_stopping=is_stopping,
+            maker=lambda: run.site_lists.parts(is_elsewhere=options.elasticsearch is not None),
         )
         self._replacements = Replacements(run.stored_pages, due=run.opened.due)
         run.halt.when_dropped(self._documents.give_up)

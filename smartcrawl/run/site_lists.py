@@ -14,6 +14,9 @@ from smartcrawl.extract.repeated import (
     marks_as_text,
     repeated_marks,
 )
+from smartcrawl.extract.wire import ReadDocument
+from smartcrawl.index.made_chunks import NO_WORDS, WORDS, MadeChunks
+from smartcrawl.index.page_parts import ChunkParts
 from smartcrawl.model.documents import Chunk, ChunkSize, Document
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection, transaction
@@ -71,15 +74,36 @@ class SiteLists:
             return {}
         return site_list_rows(self._connection, self._source)
 
+    def parts(self, *, is_elsewhere: bool) -> ChunkParts:
+        """Return what has processes make the chunks of the pages that they read.
+
+        ``is_elsewhere``: whether the index is no part of the registry, and makes its words itself.
+        """
+        dialect = self._connection.dialect
+        lists = {host: found.lines for host, found in self._lists.items()}
+        return ChunkParts(NO_WORDS if is_elsewhere else WORDS[dialect], self._size, lists)
+
     def marked(self, url: str, content_type: str, document: Document) -> str:
         """Return the marks of a page by the list of its host; empty: nothing repeats."""
         if not self._lists or "html" not in content_type:
             return ""
-        found = self._lists.get(url_host_key(url))
-        return marks_as_text(repeated_marks(document, found.lines)) if found else ""
+        host = url_host_key(url)
+        found = self._lists.get(host)
+        if found is None:
+            return ""
+        made = _made_elsewhere(document)
+        if made is not None and made.marked is not None and made.host == host:
+            return made.marked
+        return marks_as_text(repeated_marks(document, found.lines))
 
     def chunks(self, document: Document, marked: str) -> list[Chunk]:
-        """Return the chunks of a document without its marked parts."""
+        """Return the chunks of a document without its marked parts.
+
+        Those that were made where it was read are taken, if the same parts are left out there.
+        """
+        made = _made_elsewhere(document)
+        if made is not None and (made.marked or "") == marked:
+            return made
         return document_chunks(document_without(document, marked), self._size)
 
     def renew(self, run: int, now: int) -> None:
@@ -156,3 +180,11 @@ class SiteLists:
         if cut:
             self._indexing.perform(self._connection, work, now=now)
         return len(cut)
+
+
+def _made_elsewhere(document: Document) -> MadeChunks | None:
+    """Return the chunks that were made where a page was read; None: there are none."""
+    if not isinstance(document, ReadDocument) or document.faulty:
+        return None
+    made: MadeChunks | None = document.parts
+    return made

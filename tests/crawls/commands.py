@@ -18,6 +18,7 @@ from uuid import uuid4
 import apsw
 from redis import Redis
 
+from smartcrawl.index.page_parts import ChunkParts
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.postgres import postgres_url_without_password
 from smartcrawl.registry.database.session import PostgresConnection
@@ -443,7 +444,8 @@ def readers_of(pid: int) -> list[int]:
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):  # a thread or a process that has just ended
             for child in (task / "children").read_text().split():
-                if b"smartcrawl.extract.child" in Path(f"/proc/{child}/cmdline").read_bytes():
+                command = Path(f"/proc/{child}/cmdline").read_bytes()
+                if b"smartcrawl.extract.child" in command or ChunkParts.module.encode() in command:
                     found.append(int(child))
     return found
 

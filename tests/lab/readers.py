@@ -17,7 +17,8 @@ class LabPool(FormatPool):
 
     @property
     def _kept(self) -> list[ParserProcess]:
-        return _IDLE[self._memory, self._cpu_seconds, self._arguments]
+        module = None if self._maker is None else self._maker.module
+        return _IDLE[self._memory, self._cpu_seconds, self._arguments, module]
 
     def _process(self) -> ParserProcess:
         with self._lock:

@@ -14,9 +14,9 @@ import apsw
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
 from smartcrawl.index.analysis.stems import chunk_words
+from smartcrawl.index.analysis.vectors import words_vector
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.choice import embedded_index
-from smartcrawl.index.embedded.postgres import words_vector
 from smartcrawl.index.embedded.sqlite import stored_name_words
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.documents import Chunk, Document, Link, Section

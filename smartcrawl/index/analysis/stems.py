@@ -376,6 +376,13 @@ def _stemmer(language: str) -> Any:
     return Stemmer.Stemmer(_STEMMERS[language], 0) if language in _STEMMERS else None
 
 
+def load_stemmers() -> None:
+    """Load what keys of words need in any language, for a process that may open no file later."""
+    for language in (*_STEMMERS, *FURTHER):
+        _key("größe", language)
+    index_keys("größe 東京")
+
+
 def _with_accents(form: str, language: str) -> Iterator[str]:
     """Yield a word with an accent in one place, or in two places of its end."""
     places = _accents(language)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from smartcrawl.index.analysis.names import name_words
 from smartcrawl.index.analysis.stems import ANY_END, Keys, index_keys
+from smartcrawl.index.analysis.vectors import words_vector
 from smartcrawl.index.embedded.counting import ChunkFacts, ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import TEXTS, fts5_value_letters, read_text_rows
 from smartcrawl.index.embedded.sqlite import (
@@ -21,6 +21,7 @@ from smartcrawl.index.embedded.sqlite import (
     frequent_index_keys,
     searchable_chunks,
 )
+from smartcrawl.index.made_chunks import TSVECTOR, MadeChunks
 from smartcrawl.index.ranking import LETTERS
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
@@ -48,7 +49,6 @@ _SETTLE: Final = """
 SELECT gin_clean_pending_list(oid) FROM pg_class
  WHERE oid = 'chunk_words'::regclass AND pg_has_role(relowner, 'USAGE')
 """
-_LAST: Final = 16_383  #: the highest place of a word that PostgreSQL knows
 
 
 class PostgresIndex(IndexBuffer):
@@ -98,34 +98,16 @@ class PostgresIndex(IndexBuffer):
 
 def _rows(title: str, chunks: Sequence[Chunk], language: str) -> Iterator[tuple[Any, ...]]:
     """Yield the columns of the chunks of a text, the last one is its words."""
+    if isinstance(chunks, MadeChunks) and chunks.suits(TSVECTOR, title, language):
+        for chunk, _, words in chunks.made:
+            texts = (title, chunk.path, chunk.text, chunk.pictures, language)
+            yield (*texts, *embedded_index_chunk_columns(title, chunk), *words)
+        return
     for position, chunk in enumerate(chunks):
         texts = (title, chunk.path, chunk.text, chunk.pictures, language)
         columns = embedded_index_chunk_columns(title, chunk)
         names = name_words(title, chunk.path, chunk.text, chunk.places, first=not position)
         yield (*texts, *columns, words_vector(*texts, names=names))
-
-
-def words_vector(
-    title: str, headings: str, text: str, pictures: str, language: str, *, names: str = ""
-) -> str:
-    """Return the keys of a chunk as a tsvector, with their places.
-
-    Titles and ``names`` (``analysis.names.name_words``) have weight A, headings B. No phrase
-    reaches from one of these into another.
-
-    >>> words_vector("Häuser", "", "alte Häuser", "", "de")
-    "'haus':1A,5 'alt':4"
-    """
-    places: defaultdict[str, list[str]] = defaultdict(list)
-    before = 0
-    for part, weight in ((title, "A"), (headings, "B"), (text, ""), (pictures, "")):
-        keys = index_keys(part, language)
-        for at, key in enumerate(keys, before + 1):
-            places[key].append(f"{min(at, _LAST)}{weight}")
-        before += len(keys) + 1
-    for at, key in enumerate(names.split(), before + 1):
-        places[key].append(f"{min(at, _LAST)}A")
-    return " ".join(f"'{key}':{','.join(found)}" for key, found in places.items())
 
 
 #: Chunks by the rank of each word times its weight, for their lengths.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.analysis.stems import ANALYSIS_VERSION, chunk_words
-from smartcrawl.index.embedded.postgres import words_vector
+from smartcrawl.index.analysis.vectors import words_vector
 from smartcrawl.index.embedded.sqlite import stored_name_words
 from smartcrawl.index.embedded.state import UNTIL
 from smartcrawl.registry.connection import Connection, Many, transaction

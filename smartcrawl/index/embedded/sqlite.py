@@ -16,6 +16,7 @@ from smartcrawl.index.analysis.names import name_words
 from smartcrawl.index.analysis.stems import ANY_END, Keys, chunk_words
 from smartcrawl.index.embedded.counting import ChunkFacts, ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, read_text_rows
+from smartcrawl.index.made_chunks import FTS5, MadeChunks
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.chunks import chunk_places_as_text, chunk_places_of_text
 from smartcrawl.registry.connection import Connection, Many
@@ -34,7 +35,7 @@ class ChunkColumns(NamedTuple):
 
 def searchable_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the chunks, or one empty chunk by which the title is found."""
-    if isinstance(chunks, AnalyzedChunks):
+    if isinstance(chunks, AnalyzedChunks) or (isinstance(chunks, MadeChunks) and chunks):
         return chunks
     return list(chunks) or [Chunk((), "")]
 
@@ -147,9 +148,7 @@ class EmbeddedIndex(IndexBuffer):
         title, chunks, language = text
         if not chunks:
             return []
-        rows = list(_rows(title, chunks, language))
-        words = [chunk_words(*row[:5], names=row[5]) for row, _ in rows]
-        return AnalyzedChunks(chunks, [(*row, made) for row, made in zip(rows, words, strict=True)])
+        return AnalyzedChunks(chunks, list(_rows_with_words(title, chunks, language)))
 
     def flush(self) -> None:
         """Write the additions and removals since the last call.
@@ -160,11 +159,16 @@ class EmbeddedIndex(IndexBuffer):
         removed, added = self.taken()
         wanted: defaultdict[_Row, _Places] = defaultdict(dict)
         self.note_languages(added.values())
-        known: dict[_Row, list[str]] = {}  # words that are made already
+        known: dict[_Row, Sequence[str]] = {}  # words that are made already
         for content, (title, chunks, language) in added.items():
+            made: Sequence[Any] | None = None
             if isinstance(chunks, AnalyzedChunks):
-                rows_of_text = [(row, columns) for row, columns, _ in chunks.rows]
-                known.update((row, words) for row, _, words in chunks.rows)
+                made = chunks.rows
+            elif isinstance(chunks, MadeChunks) and chunks.suits(FTS5, title, language):
+                made = list(_rows_with_words(title, chunks, language))
+            if made is not None:
+                rows_of_text = [(row, columns) for row, columns, _ in made]
+                known.update((row, words) for row, _, words in made)
             else:
                 rows_of_text = list(_rows(title, chunks, language))
             for position, (row, columns) in enumerate(rows_of_text):
@@ -225,6 +229,19 @@ def _rows(
         names = name_words(title, chunk.path, chunk.text, chunk.places, first=not position)
         row = (title, chunk.path, chunk.text, chunk.pictures, language, names)
         yield row, embedded_index_chunk_columns(title, chunk)
+
+
+def _rows_with_words(
+    title: str, chunks: Sequence[Chunk], language: str
+) -> Iterator[tuple[_Row, ChunkColumns, Sequence[str]]]:
+    """Yield the same rows with their words, those that were made already as they are."""
+    if isinstance(chunks, MadeChunks) and chunks.suits(FTS5, title, language):
+        for chunk, names, words in chunks.made:
+            row = (title, chunk.path, chunk.text, chunk.pictures, language, names)
+            yield row, embedded_index_chunk_columns(title, chunk), words
+        return
+    for row, columns in _rows(title, chunks, language):
+        yield row, columns, chunk_words(*row[:5], names=row[5])
 
 
 #: Weights of title, headings, text and pictures in a proposal.
