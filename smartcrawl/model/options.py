@@ -80,7 +80,9 @@ _FIELDS: Final[Mapping[str, str]] = {
     "re_extract_per_run": "RE_EXTRACT_PER_RUN",
     "render": "RENDER",
     "render_browser": "RENDER_BROWSER",
+    "render_memory_mb": "RENDER_MEMORY_MB",
     "render_per_run": "RENDER_PER_RUN",
+    "render_sandbox": "RENDER_SANDBOX",
     "sitemaps_from_robots": "SITEMAPS_FROM_ROBOTS",
     "llms_txt": "LLMS_TXT",
 }
@@ -159,6 +161,8 @@ class Options:
     re_extract_per_run: int  #: pages fetched whole for another configuration; 0: all
     render: str  #: whether a browser shows pages of sources that do not say so: RenderMode
     render_browser: str  #: path or name of a Chromium; empty: on the PATH
+    render_memory_mb: int  #: MiB of the process of one page
+    render_sandbox: str  #: "on" or "off": whether the browser confines the processes of pages
     render_per_run: int  #: pages rendered for shared data that changed; 0: all
     sitemaps_from_robots: bool
     llms_txt: bool

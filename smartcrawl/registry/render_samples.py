@@ -49,6 +49,12 @@ class SampleReader:
         return bool(self._connection.execute(_SHORT, (page,)).get)
 
 
+def stored_source_samples(connection: Connection, name: str) -> dict[int, StoredSample]:
+    """Return the samples of the source of a name; none where it has not been crawled."""
+    found = connection.execute("SELECT no FROM source WHERE name = ?", (name,)).get
+    return {} if found is None else SampleReader(connection).samples(int(found))
+
+
 def _sample(words: int, lines: bytes, links: bytes, refused: str) -> Sample:
     digests = frozenset(links[at : at + _LINK] for at in range(0, len(links), _LINK))
     return Sample(words, dict(_LINE.iter_unpack(lines)), digests, tuple(json.loads(refused)))

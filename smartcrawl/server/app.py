@@ -54,6 +54,7 @@ from smartcrawl.server.explained import orders as removal_orders
 from smartcrawl.server.explained import previews as preview_routes
 from smartcrawl.server.explained import records as record_routes
 from smartcrawl.server.explained import removals as removal_routes
+from smartcrawl.server.explained import run_logs as run_log_routes
 from smartcrawl.server.explained import runs as run_routes
 from smartcrawl.server.explained import sources as source_routes
 from smartcrawl.server.guard import Guard, Identity
@@ -216,6 +217,7 @@ VERSIONS: Final[Sequence[Version]] = (
             removal_routes.add_routes,
             removal_orders.add_routes,
             run_routes.add_routes,
+            run_log_routes.add_routes,
             change_routes.add_routes,
             source_routes.add_routes,
             domain_routes.add_routes,

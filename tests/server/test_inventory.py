@@ -75,6 +75,7 @@ ADDED = {
     "GET /api/v1/removals/{order_id}": Row("", "monitoring", "200", "404"),
     "GET /api/v1/runs": Row("", "monitoring", "200"),
     "GET /api/v1/runs/{run}": Row("", "monitoring", "200", "404"),
+    "GET /api/v1/runs/{run}/log": Row("", "monitoring", "200", "404"),
     "GET /api/v1/runs/{run}/pages": Row("", "monitoring", "200", "404"),
     "GET /api/v1/changes": Row("", "monitoring", "200"),
     "GET /api/v1/changes.atom": Row("", "monitoring", "200", "304"),

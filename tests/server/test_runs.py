@@ -6,10 +6,19 @@ from typing import Any
 
 import pytest
 
+from smartcrawl.model.run_logs import run_log_file
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.model import Outcome
-from smartcrawl.server.explained.answers import Hosts, RunPages, Runs, RunSamples, RunStory, Sources
+from smartcrawl.server.explained.answers import (
+    Hosts,
+    RunLogEnd,
+    RunPages,
+    Runs,
+    RunSamples,
+    RunStory,
+    Sources,
+)
 from tests.registry.build import LATER, Desk
 from tests.registry.build import closing as choices
 from tests.server.api_client import application, ask, error_of
@@ -98,6 +107,36 @@ def test_a_run_has_samples_of_its_progress(desk: Desk, tmp_path: Path):
         "failed": 0,
         "bytesDownloaded": 0,
     }
+
+
+def test_the_end_of_the_log_of_a_run_is_read_by_its_level(desk: Desk, tmp_path: Path):
+    log = run_log_file(tmp_path, 2)
+    log.parent.mkdir()
+    log.write_text("t [smartcrawl] INFO: begun\nt [smartcrawl] WARNING: \x1b slow\n  as ever\n")
+    found = read(tmp_path, "runs/2/log")
+
+    RunLogEnd.model_validate(found)
+    assert found["lines"] == log.read_text().splitlines()
+    assert (found["isHere"], found["isRunning"], found["sentence"]) == (True, False, None)
+    above = read(tmp_path, "runs/2/log", level="WARNING")
+    assert (above["level"], above["lines"]) == ("WARNING", found["lines"][1:])
+    assert read(tmp_path, "runs/2/log", lines=1)["lines"] == ["  as ever"]
+    assert read(tmp_path, "runs/2/log", level="ERROR")["lines"] == []
+    missing = read(tmp_path, "runs/1/log")
+    assert (missing["isHere"], missing["lines"]) == (False, [])
+    assert "it ran elsewhere" in missing["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"), [({"level": "loud"}, "level"), ({"lines": "0"}, "lines"), ({"a": 1}, "a")]
+)
+def test_a_log_is_not_read_by_what_is_no_level(
+    desk: Desk, tmp_path: Path, query: dict[str, Any], field: str
+):
+    answer = ask(application(tmp_path), "GET", "/api/v1/runs/2/log", params=query)
+
+    assert answer.status_code == 400
+    assert error_of(answer)["details"]["field"] == field
 
 
 def test_the_end_of_an_open_run_is_estimated_with_what_is_known(desk: Desk, tmp_path: Path):

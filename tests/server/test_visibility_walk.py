@@ -78,7 +78,7 @@ FORMS: dict[str, str] = {
     "scope": "files", "dry_run": "true", "retry_batches": "1", "source_type": "file_sources",
     "source_id": "quillwort",
     "cron": "0 3 * * 1", "links_in": "true", "list": "lost", "text": "true",
-    "since": "1", "before": "1", "after": "2",
+    "since": "1", "before": "1", "after": "2", "level": "WARNING", "lines": "1",
 }  # fmt: skip
 #: Parameters whose values come from an answer, which the caller of the private source never got.
 GIVEN = frozenset({"cursor"})

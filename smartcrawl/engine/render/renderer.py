@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Final
 from urllib.parse import urldefrag
 
@@ -26,7 +23,6 @@ from smartcrawl.extract.browser.page import (
     BrowserRefusal,
     BrowserRequest,
     Rendering,
-    RenderOrder,
     render_page,
 )
 from smartcrawl.extract.browser.pipe import BrowserError
@@ -38,7 +34,7 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.model.settings_table import setting_value
-from smartcrawl.model.urls import normalize_url, url_endpoint, url_host_key
+from smartcrawl.model.urls import normalize_url, url_host_key
 from smartcrawl.rules.absence import LIKE_200
 from smartcrawl.rules.data_requests import Way
 from smartcrawl.rules.model import Fault
@@ -55,8 +51,13 @@ from smartcrawl.run.login_ports import RunLogin
 from smartcrawl.run.received import MARKUP_TYPE, Answer, encoded_markup
 from smartcrawl.run.rendered import DataQuestion
 from smartcrawl.run.run import Run
+from smartcrawl.run.shown_pages import (
+    page_render_order,
+    page_request_rules,
+    passed_page_headers,
+    without_cookies,
+)
 from smartcrawl.run.visits import page_is_trusted
-from smartcrawl.sources.scope import compile_scope_pattern
 from smartcrawl.sources.site import SiteSource
 
 logger = logging.getLogger(__name__)
@@ -65,8 +66,6 @@ _BRINGS: Final = LIKE_200 | {200}
 _MOST_SHARED: Final = 64 * 1024 * 1024  #: bytes of answers that pages of a run share
 _STARTS: Final = 2  #: of a browser for one page: it may have ended by another
 _MOST_ENDS: Final = 6  #: of browsers in a row, each before it had rendered a page
-#: Headers that are the downloader's own.
-_OURS: Final = frozenset({"user-agent", "host", "connection", "accept-encoding"})
 #: Headers of a document that say nothing of what its scripts wrote.
 _OF_DOCUMENTS: Final = (
     "ETag", "Last-Modified", "Content-Encoding", "Content-Length", "Transfer-Encoding",
@@ -104,11 +103,10 @@ class PageRenderer:
             session = self._choice.session = run.session
             session.show_with(self.proof)
             self._pages.login = lambda: session.number
-        self._posts = tuple(map(compile_scope_pattern, source.data_posts))
 
     def rules(self, url: str) -> PageRequestRules:
         """Return which requests a page may make."""
-        return PageRequestRules(url_endpoint(url)[0], self._source.data_hosts, self._reads_by_post)
+        return page_request_rules(self._source, url)
 
     def concerns(self, request: Request, response: Response) -> bool:
         """Whether an answer is a page that is to be rendered, or confirmed by its data."""
@@ -207,20 +205,9 @@ class PageRenderer:
         ]
         return Answer(question.url, found.status, headers, found.body)
 
-    def _reads_by_post(self, url: str) -> bool:
-        return any(pattern.search(url) for pattern in self._posts)
-
     async def _render(self, document: Answer, *, is_proof: bool = False) -> Rendering:
-        source = self._source
-        order = RenderOrder(
-            url=document.url,
-            rules=self.rules(document.url),
-            now=time.time(),
-            seconds=source.render_seconds,
-            wait_for=source.render_wait_for,
-            scroll=source.render_scroll,
-            user_agent=self._crawler.settings["USER_AGENT"] or "",
-        )
+        agent = self._crawler.settings["USER_AGENT"] or ""
+        order = page_render_order(self._source, document.url, self.rules(document.url), agent)
         answers = PageAnswers(self._answers, document, is_proof=is_proof)
         found = Rendering(order.url, problem="the browser ended")
         for _ in range(_STARTS):
@@ -275,11 +262,11 @@ class PageRenderer:
         Raises:
             BrowserError: there is none.
         """
-        value_of = partial(setting_value, self._crawler.settings)
+        options = self._run.options
         return BrowserOptions(
-            find_browser(value_of("RENDER_BROWSER")),
-            value_of("RENDER_MEMORY_MB"),
-            sandbox=value_of("RENDER_SANDBOX") == "on",
+            find_browser(options.render_browser),
+            options.render_memory_mb,
+            sandbox=options.render_sandbox == "on",
         )
 
     async def close(self) -> None:
@@ -424,17 +411,10 @@ class PageAnswers:
         return await self._shared.of(asked)
 
 
-def without_cookies(answer: BrowserAnswer) -> BrowserAnswer:
-    """Return an answer that sets no cookie: those of a login are not for the browser."""
-    kept = [(name, value) for name, value in answer.headers if name.lower() != "set-cookie"]
-    return replace(answer, headers=kept)
-
-
 def _headers(given: Mapping[str, str]) -> dict[str, bytes]:
     return {
         name: value.encode("latin-1", "replace")
-        for name, value in given.items()
-        if name.lower() not in _OURS and not name.lower().startswith("sec-")
+        for name, value in passed_page_headers(given).items()
     }
 
 

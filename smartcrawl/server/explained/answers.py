@@ -223,6 +223,9 @@ class Preview(Answer):
     withLogin: bool = Field(  # noqa: N815  # likewise
         description="Whether it gets the credentials of the source"
     )
+    withBrowser: bool = Field(  # noqa: N815  # likewise
+        description="Whether its text is that which a browser shows"
+    )
     status: int | None = Field(examples=[200])
     contentType: str | None = Field(examples=["text/html"])  # noqa: N815  # likewise
     bytes: int | None = Field(description="Of its body", examples=[45_678])
@@ -477,6 +480,22 @@ class RunSamples(Answer):
         examples=[10],
     )
     samples: list[RunSample] = Field(description="At most 360, oldest first")
+
+
+class RunLogEnd(Answer):
+    """The end of the log of a run."""
+
+    run: int = Field(examples=[17])
+    isRunning: bool = Field(description="As in runs")  # noqa: N815  # as the keys of runs
+    level: Literal["INFO", "WARNING", "ERROR"] | None = Field(
+        description="The lowest level of its lines; null: all of them", examples=["WARNING"]
+    )
+    isHere: bool = Field(description="Whether this machine has it")  # noqa: N815  # likewise
+    sentence: str | None = Field(description="Why it is not here; null: it is")
+    lines: list[str] = Field(
+        description="Oldest first; lines without a level belong to the one before them",
+        examples=[["2024-01-20 10:00:00,000 [smartcrawl] WARNING: 3 pages failed"]],
+    )
 
 
 class RunPage(Answer):

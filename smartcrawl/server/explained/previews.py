@@ -14,24 +14,31 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from smartcrawl.extract import html
+from smartcrawl.extract.browser.page import Rendering
 from smartcrawl.extract.formats import FORMATS, FormatError
 from smartcrawl.extract.formats.common import document_too_large
 from smartcrawl.extract.pool import MAX_PAGE, MIB, FormatPool
 from smartcrawl.extract.repeated import document_without, marks_as_text, repeated_marks
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.model.documents import Document
+from smartcrawl.model.exceptions import RenderingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import MAX_URL_LENGTH, join_url, url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import reason_against_host
+from smartcrawl.registry.render_samples import stored_source_samples
 from smartcrawl.registry.site_lists import repeated_lines_of_host
 from smartcrawl.reports.decisions import AddressDecisions
 from smartcrawl.reports.export import page_as_markdown
 from smartcrawl.reports.today import reported_source_today
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.http import REDIRECTS
+from smartcrawl.rules.render_need import Need, RenderMode, needs_browser, sample_of
+from smartcrawl.rules.rendering import DATA, POLLING
 from smartcrawl.rules.repeated import RepeatedLines
 from smartcrawl.rules.visibility import Reader
+from smartcrawl.run.received import MARKUP_TYPE, Answer
+from smartcrawl.run.render_mode import render_mode
 from smartcrawl.server.bodies import names_private_job_address
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
@@ -44,11 +51,18 @@ from smartcrawl.server.explained.fetching import (
     TriedPage,
 )
 from smartcrawl.server.explained.records import ReadSources
+from smartcrawl.server.explained.showing import (
+    Samples,
+    host_samples,
+    may_show_more,
+    sampled_need,
+)
 from smartcrawl.server.queries import json_response, refuse_api_query
-from smartcrawl.sources.base import SourceExtractionConfig
+from smartcrawl.sources.base import Source, SourceExtractionConfig
 from smartcrawl.sources.jobs import declared_job_address
 
-SECONDS: Final = 30.0  #: for everything
+SECONDS: Final = 30.0  #: for the answer
+RENDER_SECONDS: Final = 60.0  #: for what a browser shows of it
 _AT_ONCE: Final = 2  #: previews of one server
 _MOST_LINKS: Final = 200  #: that are shown
 _MOST_DROPPED: Final = 300  #: lines that are shown
@@ -80,6 +94,8 @@ class _Prepared:
     config: SourceExtractionConfig
     repeated: RepeatedLines | None
     refusal: str | None  #: why it is not requested
+    mode: RenderMode
+    samples: Samples  #: of the pages of its source that were read both ways
 
 
 class Previews:
@@ -149,6 +165,7 @@ class Previews:
         agent = (asked and asked.user_agent) or context.server.robots.user_agent
         if job is not None:
             delay, agent = job.config.crawl_delay_ms / 1_000, job.config.user_agent
+        mode = RenderMode.NO if source is None else render_mode(source, options)
         page = TriedPage(
             url=url,
             source=source,
@@ -157,12 +174,16 @@ class Previews:
             # A stored copy may be that of a source that the caller may not read.
             asks_robots=is_obeyed and (source is None or robots.of(of).answer(url) is None),
             with_login=with_login,
+            obeys_robots=is_obeyed,
+            is_rendered=mode is not RenderMode.NO,
         )
         return _Prepared(
             page,
             SourceExtractionConfig.of(source, options),
             self._repeated(connection, name, host),
             refusal,
+            mode,
+            {} if mode is not RenderMode.AUTO else stored_source_samples(connection, of),
         )
 
     def _repeated(
@@ -189,8 +210,16 @@ class Previews:
             self._turns,
             prepared.page,
         )
-        async with asyncio.timeout(SECONDS):
-            return await _read(await fetch.fetched(), prepared, context.options)
+        try:
+            async with asyncio.timeout(SECONDS):
+                fetched = await fetch.fetched()
+                found = await _read(fetched, prepared, context.options)
+            if found.get("document") is None or not may_show_more(fetched.answer.body):
+                return found
+            async with asyncio.timeout(RENDER_SECONDS):
+                return found | await _shown(fetch, fetched, prepared, context.options)
+        finally:
+            await fetch.close()
 
 
 def _checked_address(url: str, options: Options) -> str:
@@ -217,6 +246,7 @@ def _empty(page: TriedPage) -> dict[str, Any]:
         "isIndexed": False,
         "sentence": "",
         "withLogin": page.with_login,
+        "withBrowser": False,
         "status": None,
         "contentType": None,
         "bytes": None,
@@ -257,6 +287,71 @@ async def _read(fetched: FetchedPage, prepared: _Prepared, options: Options) -> 
         return found | {"sentence": f"Nothing is indexed: the type {kind} is not read."}
     document, whole = read
     return found | _indexed(document, whole, fetched, prepared)
+
+
+async def _shown(
+    fetch: PageFetch, fetched: FetchedPage, prepared: _Prepared, options: Options
+) -> dict[str, Any]:
+    """Return what changes by a browser, where a run of the source would show the page in one."""
+    answer, url, source = fetched.answer, prepared.page.url, prepared.page.source
+    header = answer.headers.get("content-type", "")
+    is_page = html.sniffed_media_type(header, answer.body, url) in html.HTML_TYPES
+    is_always = prepared.mode is RenderMode.ALWAYS or fetched.is_scripted
+    need = Need.NEEDED if is_always else sampled_need(url, prepared.samples)
+    if prepared.mode is RenderMode.NO or need is Need.PLAIN or not is_page:
+        return {}
+    document = Answer(url, answer.status, answer.lines, answer.body)
+    try:
+        shown = await fetch.shown(document)
+        problem = shown.problem
+    except RenderingError as error:
+        problem = str(error)
+    except TimeoutError:
+        problem = f"it was not shown within {RENDER_SECONDS:g} s"
+    if problem:
+        if need is Need.NEEDED:
+            return {
+                "isIndexed": False,
+                "document": None,
+                "sentence": f"Not indexed: the page is not rendered: {problem}.",
+            }
+        return {"sentence": f"It is read without a browser: {problem}."}
+    rendered = document.showing(shown.html)
+    read = await _documents(rendered.body, MARKUP_TYPE, url, prepared.config, options)
+    assert read is not None, "the markup of a browser is a page"
+    page, whole = read
+    if need is Need.OPEN:
+        plain = await _documents(answer.body, header, url, prepared.config, options)
+        if plain is None or not _brings_more(plain[0], page, shown, source, prepared):
+            return {}
+    again = fetched._replace(shows_login=fetch.has_proof(rendered))
+    return {"withBrowser": True} | _indexed(page, whole, again, prepared)
+
+
+def _brings_more(
+    plain: Document,
+    page: Document,
+    shown: Rendering,
+    source: Source | None,
+    prepared: _Prepared,
+) -> bool:
+    """Whether a browser brings so much to a page that the first sample of a run would take it."""
+    known = {link.url for link in plain.links}
+    links = [
+        link.url
+        for link in page.links
+        if link.url not in known
+        and not link.nofollow
+        and (source is None or source.scope.allows(link.url))
+    ]
+    refused = {
+        url_host_key(made.url)
+        for made in shown.requests
+        if made.kind in DATA and made.refused and made.refused != POLLING
+    }
+    sample = sample_of(plain.text, page.text, links, refused)
+    others = [each.sample for each in host_samples(prepared.page.url, prepared.samples).values()]
+    return bool(needs_browser(sample, others))
 
 
 async def _documents(
@@ -313,7 +408,7 @@ def _indexed(
     elif mode != "index":
         sentence, is_indexed = f"Not indexed: the source has its pages as {mode}.", False
     elif not kept.text.strip():
-        sentence = "It has no text: scripts may write it, which a run reads with a browser."
+        sentence = "It has no text: scripts may write it, which a source with a browser reads."
     if fetched.shows_login is False:
         sentence += " It does not show that the login counts: it may be what anyone sees."
     links = [

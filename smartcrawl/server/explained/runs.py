@@ -45,7 +45,7 @@ from smartcrawl.server.queries import (
 )
 
 _MOST: Final = 1_000
-_RUN = Annotated[str, Path(examples=["17"], json_schema_extra={"pattern": NUMBER_PATTERN})]
+RUN_OF_PATH = Annotated[str, Path(examples=["17"], json_schema_extra={"pattern": NUMBER_PATTERN})]
 _COUNT: Final = """
 SELECT count(*) FROM run r JOIN source o ON o.no = r.source WHERE o.name IN carray(:sources)
 """
@@ -192,7 +192,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         responses={404: {}},
         dependencies=[Depends(refuse_api_query)],
     )
-    async def get_run(request: Request, run: _RUN) -> Response:
+    async def get_run(request: Request, run: RUN_OF_PATH) -> Response:
         no, reader = number_of_path(run, "run"), context.reader(request)
         work = partial(run_data, context=context, run=no, reader=reader)
         return json_response(await to_thread.run_sync(stores.read_moment, work))
@@ -205,7 +205,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         responses={404: {}},
         dependencies=[Depends(refuse_api_query)],
     )
-    async def get_progress_of_run(request: Request, run: _RUN) -> Response:
+    async def get_progress_of_run(request: Request, run: RUN_OF_PATH) -> Response:
         no, reader = number_of_path(run, "run"), context.reader(request)
         work = partial(run_samples_data, context=context, run=no, reader=reader)
         return json_response(await to_thread.run_sync(stores.read_moment, work))
@@ -218,7 +218,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         responses={404: {}},
         openapi_extra={"parameters": described_api_query(RunPagesQuery)},
     )
-    async def list_pages_of_run(request: Request, run: _RUN) -> Response:
+    async def list_pages_of_run(request: Request, run: RUN_OF_PATH) -> Response:
         query, no = read_api_query(RunPagesQuery, request), number_of_path(run, "run")
         work = partial(run_pages_data, query=query, run=no, reader=context.reader(request))
         return json_response(await to_thread.run_sync(stores.read_moment, work))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import Any, Final
 
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from smartcrawl.model.run_logs import run_log_file
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.run_charts import (
     Chart,
@@ -22,8 +19,8 @@ from smartcrawl.reports.run_charts import (
 from smartcrawl.reports.text import run_state_text
 from smartcrawl.rules.model import RunState, Word
 from smartcrawl.rules.seal import only_not_due
+from smartcrawl.server.explained.run_logs import RUN_LOG_LEVELS, RunLogQuery, run_log_data
 from smartcrawl.server.explained.runs import check_readable_run, run_data, run_samples_data
-from smartcrawl.server.jobs.logs import job_log, open_job_log
 from smartcrawl.server.pages.pages import LAST_FRAGMENT, Pages, is_page_fragment, page_query
 from smartcrawl.server.queries import NUMBER_PATTERN, KeptAnswers
 
@@ -31,9 +28,6 @@ _RUNS: Final = "/api/v1/runs"
 _SHOWN: Final = 20  #: runs of a page
 _PAGES: Final = 100  #: pages of a list
 _LISTS: Final = ("new", "modified", "lost", "failed", "removed")
-_TAIL: Final = 32_768  #: bytes of the end of a log
-_LINES: Final = 200  #: lines of it
-_LEVELS: Final = ("INFO", "WARNING", "ERROR")
 _LIVE_SECONDS: Final = 1.0  #: one fragment serves all who watch a run
 _DRAWN_SECONDS: Final = 5.0  #: the same of its picture, which has a new point every ten seconds
 _DRAWN: Final = 50  #: runs of a picture of a source
@@ -64,32 +58,6 @@ def run_result_word(run: dict[str, Any]) -> str:
     if only_not_due(run["reasons"]):
         return "due"
     return "complete" if run["complete"] else "incomplete"
-
-
-def run_log_tail(path: Path, level: str = "") -> list[str]:
-    """Return the last lines of a log; [] if it is not here. ``level``: only lines of it and above.
-
-    Lines without a level belong to the line before them.
-    """
-    log = open_job_log(path)
-    if log is None:
-        return []
-    with log:
-        size = os.fstat(log.fileno()).st_size
-        log.seek(max(0, size - _TAIL))
-        lines = log.read(_TAIL).decode("utf-8", "replace").splitlines()
-    if size > _TAIL:
-        del lines[:1]  # a part of one
-    wanted = _LEVELS[_LEVELS.index(level) :] if level in _LEVELS else ()
-    if not wanted:
-        return lines[-_LINES:]
-    found, shown = list[str](), False
-    for line in lines:
-        named = [one for one in ("DEBUG", *_LEVELS, "CRITICAL") if f" {one}: " in line]
-        shown = named[0] in (*wanted, "CRITICAL") if named else shown
-        if shown:
-            found.append(line)
-    return found[-_LINES:]
 
 
 class _Watching:
@@ -126,11 +94,11 @@ class _Watching:
             return self._text("run_chart.html", chart=drawn), found["isRunning"]
 
         level = _level(request)
+        asked = RunLogQuery.model_validate({"level": level or None})
 
         def log(seen: Connection) -> tuple[str, bool]:
-            found = run_data(seen, context, run, reader)
-            lines = _log(self._pages, found, level)
-            return self._text("run_log.html", run=found, log=lines, level=level), found["isRunning"]
+            found = run_log_data(seen, context, asked, run, reader)
+            return self._text("run_log.html", log=found), found["isRunning"]
 
         part = request.query_params.get("part")
         kept, key, read = {
@@ -194,9 +162,9 @@ def add_pages(pages: Pages) -> None:
             which=which,
             listed=listed,
             asked=given,
-            levels=_LEVELS,
+            levels=RUN_LOG_LEVELS,
             level=level,
-            log=await to_thread.run_sync(_log, pages, run, level),
+            log=await pages.read(request, f"{_RUNS}/{no}/log{page_query({}, level=level)}"),
         )
 
     pages.add("/runs", show_all, navigated="Runs")
@@ -212,15 +180,7 @@ def _source_charts(runs: list[dict[str, Any]]) -> dict[str, Chart | None]:
 def _level(request: Request) -> str:
     """Return the lowest level of the lines that a visitor wants to see; "": all of them."""
     level = request.query_params.get("level", "")
-    return level if level in _LEVELS else ""
-
-
-def _log(pages: Pages, run: dict[str, Any], level: str) -> list[str]:
-    """Return the end of the log of a run that the visitor may read; ``run``: of the registry."""
-    folder = pages.context.options.data_dir
-    if run["log"] is None:
-        return run_log_tail(run_log_file(folder, run["run"]), level)
-    return run_log_tail(job_log(folder / "logs", run["log"]), level)
+    return level if level in RUN_LOG_LEVELS else ""
 
 
 def _counts(run: dict[str, Any]) -> list[tuple[str, int, int | None]]:

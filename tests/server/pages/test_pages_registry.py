@@ -8,8 +8,9 @@ from lxml.html import HtmlElement
 
 from smartcrawl.registry.connection import transaction
 from smartcrawl.rules.model import Outcome
+from smartcrawl.server.explained.run_logs import run_log_tail
 from smartcrawl.server.keys import Scope
-from smartcrawl.server.pages.runs import run_log_tail, run_result_word
+from smartcrawl.server.pages.runs import run_result_word
 from tests.registry.build import LATER, Desk
 from tests.server.api_client import application
 from tests.server.pages.browsing import Visitor, form_of, logged_in_visitor, parsed, words
@@ -546,7 +547,7 @@ def test_the_end_of_a_log_is_filtered_by_its_level(tmp_path: Path):
     assert run_log_tail(log)[-1] == "  because of this"
     assert len(run_log_tail(log)) == 200
     assert run_log_tail(log, "ERROR") == lines[-2:]
-    assert run_log_tail(tmp_path / "none.log") == []
+    assert run_log_tail(tmp_path / "none.log") is None
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,19 @@
     if (failed && isLive(event.detail.target)) event.detail.shouldSwap = false;
   });
 
+  // Screen readers hear what a live part says: at most every ten seconds, and its end at once.
+  const said = document.getElementById("said");
+  const quiet = 10000;
+  let heard = -Infinity, last = "";
+  document.addEventListener("htmx:afterSwap", (event) => {
+    const { target, xhr } = event.detail;
+    const says = isLive(target) && target.querySelector("[data-says]");
+    if (!says || !said || says.innerText === last) return;
+    if (xhr.status === 200 && performance.now() - heard < quiet) return;
+    heard = performance.now();
+    said.textContent = last = says.innerText;
+  });
+
   // What a visitor opened stays open when its part is renewed.
   const opened = new Set();
   document.addEventListener("toggle", (event) => {
