@@ -23,7 +23,9 @@ from tests.server.test_serve import Server, serving
 
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
 _PORT = 8_000
+URL = f"http://127.0.0.1:{_PORT}/"
 SEARCH = "/?q=sticky+dough"
+TRIED = f"/try?urls=http%3A%2F%2F127.0.0.1%3A{_PORT}%2Fbaking.html&source=127.0.0.1%3A{_PORT}"
 #: Pages by the names of their pictures.
 PAGES = {
     "crawl": "/crawl", "job": "/jobs/new", "sources": "/sources", "status": "/status",
@@ -31,6 +33,11 @@ PAGES = {
     "run": "/runs/2", "changes": "/changes", "removals": "/removals", "look-up": "/records",
     "record": f"/records?url=http%3A%2F%2F127.0.0.1%3A{_PORT}%2Fbaking.html",
     "docs": "/docs", "try": "/try", "keys": "/keys", "search": SEARCH,
+}  # fmt: skip
+#: Pages to which a link or a button leads: the path, and its words.
+FURTHER = {
+    "change": ("/changes", "what changed"), "forget": (PAGES["record"], "Forget …"),
+    "revoke": ("/keys", "Revoke …"), "preview": (TRIED, f"Request it once, as 127.0.0.1:{_PORT}"),
 }  # fmt: skip
 _DESKTOP, _PHONE = (1_100, 760), (360, 720)
 
@@ -43,21 +50,64 @@ def main() -> None:
         for picture, path in PAGES.items():
             _write(tab, f"{server.url}{path}", picture, _DESKTOP)
         _write(tab, f"{server.url}{SEARCH}", "search-phone", _PHONE, dark=True)
+        _write_further(tab, server)
+        with _slow_crawl(Path(name)):
+            live = f"{server.url}/runs/4"  # the third is that of the job
+            tab.go(live)
+            tab.wait("document.querySelector('#live-chart svg text')")
+            _write(tab, live, "run-live", _DESKTOP)
 
 
 @contextmanager
 def showing(folder: Path) -> Iterator[tuple[Server, Tab]]:
     """Crawl the site of the demo twice, serve what was found, and open a tab."""
     site = Site()
-    with serving_demo_site(site, port=_PORT) as url:
-        _crawl(folder, url)
+    settings = {
+        "PERSISTENT_STORAGE_PATH": str(folder / "library"), "ALLOW_NETWORKS": "127.0.0.0/8",
+        "RENDER": "no",
+    }  # fmt: skip
+    with serving_demo_site(site, port=_PORT):
+        _crawl(folder)
         site.change()
-        _crawl(folder, url)
-    declare(folder, description="Recipes and how they were tried", vector_store_name="recipes")
-    storage = {"PERSISTENT_STORAGE_PATH": str(folder / "library")}
-    running = serving(folder, **storage)
-    with running as server, browsing(find_browser()) as browser, browser.tab() as tab:
-        yield server, tab
+        _crawl(folder)
+        declare(folder, description="Recipes and how they were tried", vector_store_name="recipes")
+        running = serving(folder, **settings)
+        with running as server, browsing(find_browser()) as browser, browser.tab() as tab:
+            yield server, tab
+
+
+def _write_further(tab: Tab, server: Server) -> None:
+    """Write the pages of FURTHER, of a removal, and of a crawl that was begun in the browser."""
+    tab.resize(*_DESKTOP)
+    for picture, (path, words) in FURTHER.items():
+        tab.go(f"{server.url}{path}")
+        tab.follow(words)
+        _keep(tab, picture)
+    tab.go(f"{server.url}/removals")
+    tab.reach("input[name=max]")
+    tab.type("1")
+    tab.enter()
+    tab.wait("document.querySelector('main').innerText.includes('1 page removed')")
+    _keep(tab, "order")
+    tab.go(f"{server.url}/crawl")
+    tab.reach("#url")
+    tab.type(f"{URL}baking.html")
+    tab.enter()
+    tab.wait("document.querySelector('main').innerText.includes('The crawl is done')")
+    _keep(tab, "crawl-job")
+    job = tab.ask("location.pathname").rpartition("/")[2]
+    _write(tab, f"{server.url}/jobs/{job}/delete", "delete", _DESKTOP)
+
+
+@contextmanager
+def _slow_crawl(folder: Path) -> Iterator[None]:
+    """Crawl for as long as a picture takes."""
+    command = [*_crawling(folder), "-s", "DOWNLOAD_DELAY=20"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as crawl:
+        try:
+            yield
+        finally:
+            crawl.kill()
 
 
 def log_in(tab: Tab, server: Server, folder: Path) -> None:
@@ -72,14 +122,22 @@ def log_in(tab: Tab, server: Server, folder: Path) -> None:
     tab.enter()
 
 
-def _crawl(folder: Path, url: str) -> None:
-    command = [sys.executable, "-m", "smartcrawl", "crawl", url, "--data-dir", str(folder)]
-    subprocess.run([*command, "-s", "RENDER=no"], check=True, capture_output=True)
+def _crawling(folder: Path) -> list[str]:
+    command = [sys.executable, "-m", "smartcrawl", "crawl", URL, "--data-dir", str(folder)]
+    return [*command, "-s", "RENDER=no"]
+
+
+def _crawl(folder: Path) -> None:
+    subprocess.run(_crawling(folder), check=True, capture_output=True)
 
 
 def _write(tab: Tab, url: str, name: str, size: tuple[int, int], *, dark: bool = False) -> None:
     tab.resize(*size, dark=dark)
     tab.go(url)
+    _keep(tab, name)
+
+
+def _keep(tab: Tab, name: str) -> None:
     (IMAGES / f"pages-{name}.webp").write_bytes(tab.picture())
 
 

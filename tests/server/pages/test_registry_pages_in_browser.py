@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.model.batches import Batch
+from smartcrawl.model.run_logs import run_log_file
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.model import Outcome
@@ -77,15 +78,36 @@ def test_axe_finds_nothing_on_any_page(shop: Shop, server: Server, logged_in: Ta
             assert tab.ask("document.documentElement.scrollWidth") <= width, page
 
 
+#: Notes how far what is seen moves by itself.
+_SHIFTS = """
+window.shifts = [];
+new PerformanceObserver(list => shifts.push(...list.getEntries().map(
+  one => [one.value, one.sources.map(s => s.node && (s.node.id || s.node.nodeName))])))
+  .observe({type: 'layout-shift', buffered: true})
+"""
+_AT_END = "(e => e.scrollTop + e.clientHeight >= e.scrollHeight - 1)"
+_LOG = "document.querySelector('#log-lines')"
+
+
+def logged(shop: Shop, *lines: str) -> None:
+    """Let the open run write lines into its log."""
+    log = run_log_file(shop.folder, 3)
+    log.parent.mkdir(exist_ok=True)
+    with log.open("a") as file:
+        file.writelines(f"2025-06-15 10:00:00,000 [smartcrawl] INFO: {line}\n" for line in lines)
+
+
 @pytest.mark.long
 def test_a_run_is_watched_without_a_reload_and_ends(shop: Shop, server: Server, tab: Tab):
     database = registry_database(shop.folder / "registry.db")
     shop.desk.committed(Batch(is_sample=True), None, LATER + 10)
+    logged(shop, *(f"line {number}" for number in range(100)))
     with database.take("docs", "now"):
         tab.resize(1280, 800)
         tab.go(f"{server.url}/runs/3")
+        tab.ask(_SHIFTS)
         assert "2 pages done" in tab.ask("document.querySelector('#progress').innerText")
-        assert tab.ask("document.querySelector('#live-hosts').innerText").strip() == ""
+        assert "none" in tab.ask("document.querySelector('#live-hosts').innerText")
         with transaction(shop.desk.connection):
             shop.desk.connection.execute(
                 "INSERT INTO host_now (host, run, at, delay_ms, in_flight)"
@@ -96,10 +118,23 @@ def test_a_run_is_watched_without_a_reload_and_ends(shop: Shop, server: Server, 
         tab.ask("document.querySelector('#live-chart svg').id = 'former'")
         tab.wait("!document.getElementById('former')")
         assert tab.ask("document.querySelector('#live-chart details').open")
+        # Its log follows its end, until it is scrolled up.
+        assert tab.ask(f"{_AT_END}({_LOG})")
+        logged(shop, "the next line")
+        tab.wait(f"{_LOG}.innerText.includes('the next line')")
+        assert tab.ask(f"{_AT_END}({_LOG})")
+        tab.ask(f"{_LOG}.scrollTop = 40")
+        logged(shop, "a later line")
+        tab.wait(f"{_LOG}.innerText.includes('a later line')")
+        assert tab.ask(f"{_LOG}.scrollTop") == 40
         shop.desk.write(shop.desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304))
         tab.wait("document.querySelector('#progress').innerText.includes('3 pages done')")
+        assert tab.ask("shifts") == []
+        # What a screen reader is told: not each of these swaps.
+        assert "It runs: " in tab.wait("document.querySelector('#said').textContent")
     shop.desk.seal("interrupted", now=LATER)
     tab.wait("document.querySelector('#progress').innerText.includes('It ended.')")
+    assert tab.ask("document.querySelector('#said').textContent").startswith("It ended.")
     before = tab.ask("performance.getEntriesByType('resource').length")
     tab.ask("new Promise(done => setTimeout(done, 2500))")
     assert tab.ask("performance.getEntriesByType('resource').length") == before  # it asks no more
