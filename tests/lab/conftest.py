@@ -7,11 +7,13 @@ from unittest.mock import patch
 import pytest
 
 from smartcrawl.extract import documents
+from smartcrawl.registry.runs import logins
 from tests.crawls.commands import CrawlIn
 from tests.lab.lab import Lab
 from tests.lab.lab_crawl import LabCrawl
 from tests.lab.lab_site import LabSite, Web
 from tests.lab.readers import LabPool
+from tests.registry.kept import kept_connections
 from tests.servers.sharepoint import SharepointServer
 from tests.tiers import DATABASES
 
@@ -31,6 +33,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def readers() -> Iterator[None]:
     """Have the processes that read documents stay from run to run."""
     with patch.object(documents, "FormatPool", LabPool):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def connections(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep connections to SQLite open from command to command; with --all none is."""
+    if request.config.option.all:
+        yield
+        return
+    with kept_connections():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def marks() -> Iterator[None]:
+    """Compute the marks of refused logins in no time: stories fail to log in many times."""
+    with patch.object(logins, "_COST", 2):
         yield
 
 

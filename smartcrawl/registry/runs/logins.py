@@ -12,6 +12,7 @@ from smartcrawl.registry.database.databases import Database, DatabaseControl
 from smartcrawl.rules.login import login_wait
 
 _BUSY: Final = 120  #: seconds after which an attempt that another worker began counts as dead
+_COST: Final = 2**14  #: of a mark: to compute one takes 16 MiB of memory
 _MARK: Final = 2  #: bytes of the mark of a configuration: enough to see that it changed
 
 _ROW = "SELECT identity, refusals, refused_at, why, salt, mark FROM login WHERE source = ?"
@@ -141,4 +142,4 @@ class LoginRows:
 
 def _mark(configuration: bytes, salt: bytes) -> bytes:
     """Return two bytes that most other configurations do not have; no secret follows from them."""
-    return hashlib.scrypt(configuration, salt=bytes(salt), n=2**14, r=8, p=1, dklen=_MARK)
+    return hashlib.scrypt(configuration, salt=bytes(salt), n=_COST, r=8, p=1, dklen=_MARK)
