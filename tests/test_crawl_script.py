@@ -95,6 +95,7 @@ def test_one_line_crawls_a_site_and_says_how_to_search_it_from_any_folder(
         assert "Two spare fuses" in search(hint(printed), cwd)
 
 
+@pytest.mark.long
 def test_a_crawl_that_fails_gives_its_status_and_no_hint(checkout: Path):
     failed = run(checkout, "http://127.0.0.1:9/")
 

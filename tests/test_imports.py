@@ -101,6 +101,7 @@ print(sorted({"aiohttp", "elasticsearch", "psycopg", "redis"} & sys.modules.keys
     assert (result.stdout, result.stderr) == ("[]\n", "")
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("words", [["--help"], ["search", "fuse"]], ids=["help", "search"])
 def test_a_command_that_needs_no_server_loads_no_reactor_and_no_client(
     tmp_path: Path, words: list[str]

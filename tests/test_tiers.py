@@ -72,9 +72,9 @@ def test_either_database_has_its_share():
     tests = [f"tests/crawls/test_api.py::test_{number}[sqlite]" for number in range(200)]
     assert 80 < sum(chosen_word(id_, DATABASES) == "sqlite" for id_ in tests) < 120
     of_the_server = [id_.replace("crawls", "server") for id_ in tests]
-    assert 35 < sum(chosen_word(id_, DATABASES) == "postgres" for id_ in of_the_server) < 65
+    assert 10 < sum(chosen_word(id_, DATABASES) == "postgres" for id_ in of_the_server) < 30
     of_the_lab = [id_.replace("crawls", "lab") for id_ in tests]
-    assert 3 < sum(chosen_word(id_, DATABASES) == "postgres" for id_ in of_the_lab) < 15
+    assert 0 < sum(chosen_word(id_, DATABASES) == "postgres" for id_ in of_the_lab) < 8
 
 
 @pytest.mark.parametrize("test", ["tests/run/test_rows.py::test_a_row", "tests/test_all.py::t"])
@@ -82,14 +82,14 @@ def test_other_rooms_are_tested_with_both(test: str):
     assert left([Item(id_) for id_ in ids(test, "sqlite", "postgres")]) == set()
 
 
-def test_each_test_of_a_contract_has_all_cases_with_sqlite_and_each_fourth_one_with_postgres():
+def test_each_test_of_a_contract_has_all_cases_with_sqlite_and_each_sixth_one_with_postgres():
     words = ("sqlite-a", "sqlite-b", "postgres-a", "postgres-b", "postgres-c")
     tests = [ids(f"tests/registry/test_rows.py::test_{n}", *words) for n in range(200)]
     found = [left([Item(id_) for id_ in cases]) for cases in tests]
     pairs = list(zip(tests, found, strict=True))
 
     assert all(out in ({*cases[2:]}, {*cases[3:]}) for cases, out in pairs)
-    assert 35 < sum(out == {*cases[3:]} for cases, out in pairs) < 65
+    assert 22 < sum(out == {*cases[3:]} for cases, out in pairs) < 45
     cases = tests[0]
     assert left([Item(id_) for id_ in cases[2:]]) == set(), "it is about PostgreSQL"
     buckets = ids("tests/registry/test_rows.py::test_0", "file-a", "s3-a", "s3-b", "azure-a")
@@ -273,7 +273,7 @@ def test_few_examples_are_tried_without_all(pytester: pytest.Pytester):
     """)
     quick = [f"-p no:{name}" for name in ("schemathesis", "typeguard", "anyio")]
 
-    for words, usual, many in (([], 20, 100), (["--all"], 100, 500)):
+    for words, usual, many in (([], 20, 50), (["--all"], 100, 500)):
         run = pytester.runpytest_subprocess(*words, "-s", *quick)
         run.stdout.fnmatch_lines([f"*tried {{'usual': {usual}, 'many': {many}, 'own': 50}}*"])
 

@@ -6,15 +6,15 @@ long:
 
 - Of a whole run or a request to the API (tests/crawls, tests/lab, tests/server) that can use either
   database, the one of the two. Of the whole crawls half are run with SQLite, half with PostgreSQL;
-  with that every fourth request to the API, which takes twice as long there, and of the stories of
-  the lab, which take four times as long, every forty-eighth.
+  with that every tenth request to the API, which takes twice as long there, and of the stories of
+  the lab, which take four times as long, every ninety-sixth.
 - Likewise of a library that can be read by either API, REST or Graph.
 - Of a test that runs commands for real, all cases but one.
 - Of a contract of several stores, all cases with another store than the first (SQLite, a folder,
-  S3) but one of each fourth test: they share nearly all statements.
+  S3) but one of each sixth test: they share nearly all statements.
 
 Hypothesis tries 20 examples of a property, and ``--all`` its usual 100; of one that says
-``examples(500)`` a fifth, and ``--all`` each of them; ``some(KINDS, 3)`` are a third of the kinds
+``examples(500)`` a tenth, and ``--all`` each of them; ``some(KINDS, 3)`` are a third of the kinds
 that one stage has.
 
 A test that is named by its id is run, and a changed room its long tests, see `LONG_FORMS`.
@@ -43,7 +43,7 @@ APIS: Final = ("rest", "graph")
 #: Where one database is enough.
 _WHOLE_RUNS: Final = ("tests/crawls/", "tests/lab/", "tests/server/")
 #: Of so many tests of a folder one, by its place, is run with PostgreSQL; elsewhere of two.
-_POSTGRES: Final = {"tests/lab/": (48, 0), "tests/server/": (4, 1)}
+_POSTGRES: Final = {"tests/lab/": (96, 0), "tests/server/": (10, 1)}
 #: Where one API is enough.
 _LIBRARIES: Final = ("tests/crawls/test_library_", "tests/lab/test_library_")
 #: Where contracts are.
@@ -90,7 +90,9 @@ LONG_FORMS: Final = {
         "tests/index/vectorstore/", "tests/crawls/test_library_embed",
     ),
     "smartcrawl/registry/commit/": (
-        "tests/crawls/test_kill", "tests/registry/test_conv", "tests/registry/test_outcome_",
+        "tests/crawls/test_crawl_meanwhile", "tests/crawls/test_crawl_traps",
+        "tests/crawls/test_failover", "tests/crawls/test_kill", "tests/registry/test_conv",
+        "tests/registry/test_outcome_",
     ),
     "smartcrawl/registry/database/": ("tests/lab/", "tests/registry/"),
     "smartcrawl/registry/library/": ("tests/registry/library/",),
@@ -100,6 +102,7 @@ LONG_FORMS: Final = {
     "smartcrawl/registry/removal/": ("tests/registry/test_outcome_removal",),
     "smartcrawl/registry/repair/": ("tests/registry/test_registry_damage",),
     "smartcrawl/registry/schema/": ("tests/lab/", "tests/registry/"),
+    "smartcrawl/run/batches.py": ("tests/crawls/test_crawl_traps",),
     "smartcrawl/run/frontier.py": ("tests/run/test_redis_", "tests/run/test_shared_"),
     "smartcrawl/run/library/": (
         "tests/crawls/test_library_audit", "tests/crawls/test_library_counts",
@@ -149,30 +152,30 @@ def left_out(items: Sequence[pytest.Item], called_for: Sequence[str] = ()) -> di
             kept = chosen_word(twins[0].nodeid, words)
             out |= {item.nodeid: why for item in twins if word_in(item.nodeid, words) != kept}
     for cases in _cases(item for item in items if item.nodeid not in out):
+        if cases[0].nodeid.startswith(_CONTRACTS):
+            out |= dict.fromkeys(_elsewhere([case.nodeid for case in cases]), "of another store")
+    for cases in _cases(item for item in items if item.nodeid not in out):
         of_test, _ = _but(cases[0])
         if of_test is None and "ask" in cases[0].fixturenames:
             of_test = 1
         out |= dict.fromkeys(_but_evenly(cases, of_test), "more cases")
     for tests in _modules(item for item in items if item.nodeid not in out):
         out |= dict.fromkeys(_but_evenly(tests, _but(tests[0])[1]), "long")
-    for cases in _cases(item for item in items if item.nodeid not in out):
-        if cases[0].nodeid.startswith(_CONTRACTS):
-            out |= dict.fromkeys(_elsewhere([case.nodeid for case in cases]), "of another store")
     return out
 
 
 def _elsewhere(nodeids: Sequence[str]) -> Iterator[str]:
     """Yield the cases of a test of a contract with other stores than the first, but some with each.
 
-    Of each fourth test it is one, of the others none.
+    Of each sixth test it is one, of the others none.
     """
     stores = next((s for s in STORES if any(word_in(id_, s[:1]) for id_ in nodeids)), ())
     by_store: dict[str | None, list[str]] = defaultdict(list)
     for nodeid in nodeids:
         by_store[word_in(nodeid, stores)].append(nodeid)
-    is_fourth = crc32(nodeids[0].partition("[")[0].encode()) % 4 == 0
+    is_sixth = crc32(nodeids[0].partition("[")[0].encode()) % 6 == 0
     for store in stores[1:]:
-        yield from by_store[store][is_fourth:]
+        yield from by_store[store][is_sixth:]
 
 
 def _is_long(item: pytest.Item) -> bool:
@@ -314,7 +317,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 #: Examples of a property in script/test, and those of which it tries a share.
 _FEW: Final = 20
-_SHARE: Final = 5
+_SHARE: Final = 10
 _USUAL: Final = 100  #: by Hypothesis
 
 _whole: list[bool] = []  #: whether the present run is one of ``--all``

@@ -181,7 +181,7 @@ def outcome(mistake: Mistake, world: World, folder: Path, ask: Scrapy) -> Outcom
     return Outcome(result.status, result.out, result.err, before, left(place), leased)
 
 
-@pytest.mark.long(but=14)
+@pytest.mark.long(but=8)
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_a_mistake_gets_a_sentence_and_leaves_nothing(
     mistake: Mistake, world: World, tmp_path: Path, ask: Scrapy

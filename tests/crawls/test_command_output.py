@@ -101,6 +101,7 @@ def arguments(args: list[str], site: Site) -> list[str]:
     return [site.url(LONG) if word == "LONG" else word for word in args]
 
 
+@pytest.mark.long
 def test_due_says_what_it_is_at_a_terminal_only(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/a")
     site.pages["/a"] = html("A", text="text of a")

@@ -33,6 +33,7 @@ def test_while_an_original_leaves_each_search_finds_the_text_once(site: Site, cr
     assert (crawl.hits("whales"), crawl.hits("giraffes")) == (["/bb"], ["/a"])
 
 
+@pytest.mark.long
 @pytest.mark.covers("RD-07", "RD-08", "R4-44", "M-01")
 def test_an_interrupted_run_removes_nothing_until_it_went_on_to_its_end(site: Site, crawl: Crawl):
     story = Story(site, crawl, LOST_THRESHOLD=2, ORPHAN_THRESHOLD=1)

@@ -170,7 +170,7 @@ def test_a_page_is_asked_once_more_with_the_cookie_that_it_set(
     assert crawl.counts_add_up()
 
 
-@pytest.mark.long(but=1)  # "auto" asks new pages by the engine, known ones by the lane
+@pytest.mark.long  # "auto" asks new pages by the engine, known ones by the lane
 def test_a_cookie_that_is_set_on_the_way_brings_the_page(ways: CookieSite, crawl: Crawl, lane: str):
     settings = {"REVALIDATION_LANE": lane}
     found = {"/moved", "/stub", "/veil", "/header", "/far"}

@@ -29,6 +29,7 @@ def test_pages_are_freed_without_the_garbage_collector(site: Site, crawl: Crawl)
     assert alive["_Element"] < count / 10, alive
 
 
+@pytest.mark.long
 @pytest.mark.sqlite
 def test_a_commit_that_fails_ends_the_run_as_interrupted_never_as_complete(
     site: Site, crawl: Crawl

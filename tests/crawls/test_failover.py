@@ -77,6 +77,7 @@ def outcome(crawl: Crawl) -> dict[str, Any]:
     return {"records": records, "links": found["links"], "chunks": found["chunks"]}
 
 
+@pytest.mark.long
 @pytest.mark.covers("R2-41")
 @pytest.mark.parametrize(("after", "commits"), MOMENTS)
 def test_next_run_makes_up_for_commits_that_a_fail_over_lost(

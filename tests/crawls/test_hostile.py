@@ -34,7 +34,7 @@ _SETTINGS: dict[str, object] = {
 #: Kinds that a test speaks of.
 _NAMED = ("/validator/k9", "/validator/date_future", "/validator/star")
 #: Kinds that are crawled.
-CRAWLED = some(KINDS, 3, always=lambda kind: kind.reason or kind.path in _NAMED)
+CRAWLED = some(KINDS, 6, always=lambda kind: kind.reason or kind.path in _NAMED)
 #: `scrapy` with a third of the patience for slow bodies; it tells the most memory that it had.
 #: Not ru_maxrss: that of a child begins with what its parent had.
 _SCRAPY = """

@@ -97,6 +97,7 @@ def test_no_death_and_no_failure_parts_a_page_from_its_vectors(
     edited_and_killed(crawl, site, embedder, edits, int(os.environ["KILL_SEED"]) + edits)
 
 
+@pytest.mark.long
 @pytest.mark.sqlite
 @pytest.mark.covers("R1-33", "R1-36")
 def test_no_death_of_a_few_parts_a_page_from_its_vectors(

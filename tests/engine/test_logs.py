@@ -382,7 +382,7 @@ def test_what_is_redacted_stays_as_it_is(text: str):
     assert redacted_text(once) == once
 
 
-@pytest.mark.long(but=6)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize(
     "part",
     [

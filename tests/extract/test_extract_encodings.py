@@ -104,6 +104,7 @@ def test_what_was_packed_comes_back(body, times, packed):
     assert decode_encodings(body, [coding for coding, _ in packed], limit=0) == whole
 
 
+@pytest.mark.long(but=2)
 @every_coding
 def test_large_bodies_come_back(coding):
     """More than is given to a decoder, or asked of it, at once; packed well and badly."""

@@ -270,6 +270,7 @@ def mutated(body: bytes, draw: random.Random) -> bytes:
 GRIDS = (ODS, XLS, XLSB)
 
 
+@pytest.mark.long(but=8)
 @pytest.mark.parametrize("mime", sorted({*DOCUMENTS}.difference(GRIDS)))
 def test_no_broken_body_does_more_than_fail(mime):
     draw = random.Random(mime)
@@ -289,6 +290,7 @@ def outcome(body: bytes, mime: str) -> tuple[Document, FormatFault | None]:
         return Document(title=str(error)), error.kind
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("mime", PACKED)
 def test_no_broken_part_does_more_than_fail(mime):
     """The bytes within an archive are changed, whose checksums would else tell at once."""

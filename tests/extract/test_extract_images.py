@@ -295,7 +295,7 @@ def test_equal_bodies_at_different_addresses_have_equal_hashes():
 # Hostile pages
 
 
-@pytest.mark.long(but=5)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize(
     "markup",
     [

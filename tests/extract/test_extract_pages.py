@@ -73,6 +73,7 @@ def kinds(found: list[Document | FormatError]) -> list[str]:
 # What is read
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     "selected",
     [Selected(), Selected(("main",), ("p.x",)), Selected((), (".x",)), Selected((), ("p > a",))],

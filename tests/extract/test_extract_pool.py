@@ -239,6 +239,7 @@ print(before - int(used), limit() - before)
 """
 
 
+@pytest.mark.long
 def test_processor_time_is_counted_for_each_document():
     limit, more = map(int, run(COUNTED).stdout.split())
 
@@ -748,6 +749,7 @@ sys.stdin.buffer.read()
 """
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     "answer",
     [

@@ -129,6 +129,7 @@ def babel(elasticsearch: Elasticsearch) -> Iterator[ElasticsearchSink]:
         yield sink
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("query", LONG)
 def test_elasticsearch_of_all_languages_takes_long_queries(babel: ElasticsearchSink, query: str):
     assert babel.search(query) == []

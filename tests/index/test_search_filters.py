@@ -160,6 +160,7 @@ FILTERS = {
 }
 
 
+@pytest.mark.long(but=30)
 @SINKS
 @pytest.mark.parametrize("asked", FILTERS)
 def test_filters_limit_a_search(request: pytest.FixtureRequest, sink: str, asked: str):
@@ -200,6 +201,7 @@ def listed(found: Facets) -> str:
     return " | ".join([str(found.total), *each])
 
 
+@pytest.mark.long(but=12)
 @SINKS
 @pytest.mark.parametrize("query", COUNTS)
 def test_facets_count_the_whole_answer(request: pytest.FixtureRequest, sink: str, query: str):
@@ -255,6 +257,7 @@ BEGINNINGS = {
 }
 
 
+@pytest.mark.long(but=16)
 @SINKS
 @pytest.mark.parametrize("query", BEGINNINGS)
 def test_the_last_word_may_be_a_beginning(request: pytest.FixtureRequest, sink: str, query: str):
@@ -281,6 +284,7 @@ LATEST = {
 }
 
 
+@pytest.mark.long(but=10)
 @SINKS
 @pytest.mark.parametrize("query", LATEST)
 def test_pages_are_sorted_by_date(request: pytest.FixtureRequest, sink: str, query: str):

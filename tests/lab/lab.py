@@ -23,7 +23,7 @@ The fixtures of this folder:
   that a story of real crawls works here as it stands: `tests.crawls.stories.Story`,
   `crawl(site.url("/"), lost_threshold=1)`, `crawl.pages()`, `crawl.search()`, `crawl.rows()`,
   `crawl.run("why", …)`. To move one, move it to this folder.
-- Each test runs with SQLite, or with PostgreSQL, which every twenty-fourth does; `script/test
+- Each test runs with SQLite, or with PostgreSQL, which every ninety-sixth does; `script/test
   --all` takes the others. The mark `sqlite` says that one is enough.
 
 A page is a text, or a `Page` of tests.site_server with status, headers, ETag, redirect, fault

@@ -29,6 +29,7 @@ def asked(site: Site) -> set[str]:
     return paths
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.covers("R2-21")
 @pytest.mark.parametrize(
     ("most", "expected"),
@@ -117,6 +118,7 @@ def test_a_longer_chain_is_followed_to_its_end(site: Site, crawl: Crawl):
     assert crawl.runs()[0]["reasons"] == [f"redirects_left: {site.url('/7')}"]
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.covers("R2-21", "U-06", "RD-07")
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_page_whose_redirect_is_not_followed_stays(site: Site, crawl: Crawl, status: int):

@@ -71,7 +71,7 @@ def test_a_redirect_is_recorded_and_its_target_is_offered_at_the_same_depth(
 NOINDEX = '<meta name="robots" content="noindex">'
 
 
-@pytest.mark.long(but=6)
+@pytest.mark.long(but=3)
 @pytest.mark.covers("M-21", "R4-05", "U-06")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("target", ["noindex", "missing", "outside"])
@@ -115,6 +115,7 @@ def test_a_held_page_whose_redirect_leads_to_nothing_indexed_stays_held_and_sear
     assert crawl.counts_add_up()
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.covers("M-21", "U-06", "RD-02", "RD-11", "M-22")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_held_page_that_moved_to_an_indexed_one_leaves_only_that(

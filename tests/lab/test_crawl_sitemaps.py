@@ -315,6 +315,7 @@ def test_when_a_sitemap_is_gone_for_good_its_pages_begin_to_age(mapped: Site, cr
     assert crawl.outcomes()["/one"] == crawl.outcomes()["/two"] == "deleted"
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.covers("M-02")
 @pytest.mark.parametrize("name", ["down", "html", "cut", "gone"])
 def test_a_sitemap_that_was_emptied_and_fails_since_removes_nothing(

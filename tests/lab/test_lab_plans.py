@@ -72,7 +72,7 @@ class Planner(Teller):
         super().__call__(settings=settings, **arguments)
 
 
-@pytest.mark.long(but=9)
+@pytest.mark.long(but=6)
 @pytest.mark.parametrize(
     "tale",
     [tale for tale in TALES if tale is not collapse],  # a collapse that comes again is accepted

@@ -51,7 +51,7 @@ def test_each_case_of_the_requirements_is_there() -> None:
     assert len({edge.name for edge in EDGES}) == len(EDGES)
 
 
-@pytest.mark.long(but=10)
+@pytest.mark.long(but=4)
 @pytest.mark.alone
 @pytest.mark.embedded
 @pytest.mark.covers(

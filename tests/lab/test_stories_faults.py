@@ -78,6 +78,7 @@ def disallowed(site: Site) -> None:
     site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /\n", content_type="text/plain")
 
 
+@pytest.mark.long(but=5)
 @pytest.mark.covers("R4-02", "R4-04", "RD-07", "M-01", "U-08", "U-10", "U-13", "U-14")
 @pytest.mark.parametrize(
     ("happens", "status", "word", "told"),

@@ -116,7 +116,7 @@ def test_a_new_password_is_tried_at_once(
     assert (guard.attempts, stored(lab)) == (2, 21)
 
 
-@pytest.mark.long(but=12)
+@pytest.mark.long(but=6)
 @pytest.mark.sqlite
 @pytest.mark.parametrize("wall", [*WALLS, "404", "elsewhere", "plain"])
 @pytest.mark.parametrize("lasts", [2, 8, 22])
@@ -142,7 +142,7 @@ def test_a_session_that_ends_deletes_and_changes_nothing(
     assert (words(lab), guard.logins) == ({"unchanged"}, guard.attempts)
 
 
-@pytest.mark.long(but=20)
+@pytest.mark.long(but=8)
 @pytest.mark.sqlite
 @pytest.mark.parametrize("lasts", range(1, 26))
 @pytest.mark.parametrize("wall", WALLS)
@@ -157,6 +157,7 @@ def test_a_session_that_ends_in_the_first_run_indexes_no_wall(
     assert ran.status == 3 or (ran.status, stored(lab)) == (0, 21)
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.sqlite
 @pytest.mark.parametrize("wall", WALLS)
 def test_each_wall_over_four_runs(lab: Lab, guard: GuardedLabSite, wall: Wall):

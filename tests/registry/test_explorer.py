@@ -22,6 +22,7 @@ CONTESTED = ("one page twice", "one new clone twice", "original and clone leave"
 EVERYTHING = 100_000  #: tries; none takes so many
 
 
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("name", [name for name in SCENES if name not in CONTESTED])
 def test_no_order_of_steps_breaks_a_run(name):
     found = explore(SCENES[name](), faults=0, most=EVERYTHING)
@@ -57,7 +58,7 @@ def test_whoever_came_too_late_with_all_of_it_leaves_no_mark():
         one.check()
 
 
-@pytest.mark.long(but=4)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
 @pytest.mark.parametrize("name", SCENES)
 def test_a_run_in_postgres_stands_the_same(database, name):

@@ -572,7 +572,7 @@ def test_a_salvaged_registry_is_crawled_on(site: Site, crawl: Crawl):
     crawl.run("audit")
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.parametrize("lane", ["auto", "off"])
 def test_a_crawl_over_a_damaged_registry_says_what_to_do(
     built: tuple[bytes, str], crawl: Crawl, lane: str

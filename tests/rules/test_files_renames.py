@@ -88,6 +88,7 @@ def test_a_file_has_a_name_and_folders():
     assert (FileRecord(1, "c", None).name, FileRecord(1, "c", None).folder) == ("c", ())
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     ("before", "after"),
     [

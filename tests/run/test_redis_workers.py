@@ -124,6 +124,7 @@ def test_redis_worker_that_is_killed_anywhere_loses_nothing(crew):
     assert set(said) == {"w1", "w2", "late"}
 
 
+@pytest.mark.long
 def test_redis_worker_that_slept_past_its_lease_is_told_so(crew):
     """SIGSTOP and SIGCONT: its late ack changes nothing."""
     sleeper = crew.start("sleeper", hold_at=20, lease=1, crew=2)

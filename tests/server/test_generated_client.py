@@ -112,6 +112,7 @@ def test_a_generated_client_posts_addresses(client: ModuleType, tmp_path: Path):
     assert (posted.added, posted.urls[0].sources) == (1, ["documents"])
 
 
+@pytest.mark.long
 def test_generated_models_take_answers_of_today_and_of_later_versions(
     description: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -326,6 +326,7 @@ def test_a_key_of_sources_is_made_and_listed(run: Run):
     assert "--scope search needs --sources NAMES" in " ".join(refused.split())
 
 
+@pytest.mark.long
 def test_the_life_of_a_key(run: Run, tmp_path: Path):
     text = run("--create-key", "Grafana", "--scope", "operate").out.splitlines()[0]
     other = json.loads(run("--create-key", "brief", "--expires-days", "1", "--format", "json").out)

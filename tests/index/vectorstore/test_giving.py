@@ -195,7 +195,7 @@ def _unsteady(rng: random.Random, share: float) -> Callable[[Asked], Reply | Non
     return answer
 
 
-@pytest.mark.long(but=4)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("most", [1, 4])
 @pytest.mark.parametrize("seed", range(6))
 def test_whatever_fails_the_store_ends_with_each_page_once(pages: Place, most: int, seed: int):

@@ -329,7 +329,7 @@ def test_a_fault_is_asked_again_and_leaves_nothing_behind(place: Place, act: str
     place.check()
 
 
-@pytest.mark.long(but=8)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
 def test_no_fault_of_the_server_means_that_a_file_is_absent(place: Place, act: str, status: int):
@@ -494,6 +494,7 @@ def test_a_list_without_end_ends_the_push(place: Place):
     assert len(place.server.uploads) == 5
 
 
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("name", FAULTS)
 def test_after_each_fault_a_push_ends_equal_and_nothing_is_twice(place: Place, name: str):
     place.push()

@@ -256,6 +256,7 @@ def test_orders_to_unknown_and_deleted_jobs_are_not_found_alike(api: Api):
 _ACTIONS = "action must be 'pause', 'resume', 'cancel' or 'start'"
 
 
+@pytest.mark.long(but=8)
 @pytest.mark.covers("E-06", "R2-27")
 @pytest.mark.parametrize(
     ("given", "field", "reason"),

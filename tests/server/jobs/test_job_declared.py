@@ -191,6 +191,7 @@ def test_a_declared_source_is_edited_in_its_file(sources: Api, stored: bool):
     assert sources.rows("SELECT * FROM job") == rows
 
 
+@pytest.mark.long(but=9)
 @pytest.mark.covers("E-04")
 @pytest.mark.parametrize(
     ("given", "code", "field"),

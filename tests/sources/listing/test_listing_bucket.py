@@ -303,6 +303,7 @@ PAGE = (
 )
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize(
     ("status", "code", "remedy"),
     [

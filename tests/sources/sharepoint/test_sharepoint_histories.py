@@ -106,6 +106,7 @@ class History:
                 self.library.rename(f"{above}/between" if above else "between", second)
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("seed", range(4))
 def test_deltas_add_up_to_what_rest_lists(sharepoint: SharepointServer, tmp_path: Any, seed: int):
     site = sharepoint.tenant.site("/sites/demo")

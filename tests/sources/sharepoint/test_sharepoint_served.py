@@ -381,7 +381,7 @@ FAULTS = ["403", "404", "500", "503", "429", "html", "cut", "half", "empty", "cl
           "circle", "broken", "redirect"]  # fmt: skip
 
 
-@pytest.mark.long(but=8)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("api", APIS)
 def test_every_page_with_every_fault_is_a_problem(sharepoint, begin, library, api, fault):
