@@ -39,10 +39,11 @@ FILE = EmbeddedVersion("file-1", "vs_1", EMBEDDED, SOURCE, ROW)
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=6,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=4,
 )
-CUSTOM = st.dictionaries(st.text().filter(lambda key: key not in STANDARD_FIELDS), VALUES)
+_KEYS = st.text().filter(lambda key: key not in STANDARD_FIELDS)
+CUSTOM = st.dictionaries(_KEYS, VALUES, max_size=3)
 
 
 @pytest.mark.covers("R3-142", "R3-143", "R3-144")
@@ -81,7 +82,9 @@ def test_an_item_of_a_list_has_the_address_of_its_form_and_may_have_no_file():
 
 
 @pytest.mark.covers("R3-40", "R3-146")
-@given(st.lists(st.tuples(CUSTOM, st.sampled_from(["", "2024", "2025", None, 7]))), CUSTOM)
+@given(
+    st.lists(st.tuples(CUSTOM, st.sampled_from(["", "2024", "2025", None, 7])), max_size=4), CUSTOM
+)
 def test_the_properties_of_the_entry_that_was_embedded_last_are_carried_over(previous, own):
     entries = [
         {"filename": "old", **custom} | ({} if at is None else {"embedded_utc": at})
