@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from smartcrawl.index.analysis.function_words import function_words_of
 from smartcrawl.index.analysis.marking import Marker, Marks
-from smartcrawl.index.analysis.stems import BEGINNING, index_keys, keys_of_words
+from smartcrawl.index.analysis.stems import BEGINNING, index_keys, index_words, keys_of_words
 from smartcrawl.index.analysis.words import folded, is_unspaced, run_words, text_runs, words_at
 from smartcrawl.index.facets import CountingIndex, Facets, search_facets
 from smartcrawl.index.queries import (
@@ -567,25 +567,58 @@ class QueryMarker:
         self._terms = terms
         self._marks = marks
         self._by_language: dict[str, Marker] = {}
+        self._minor: dict[str, frozenset[int]] = {}  # terms that are function words there
 
     def headings(self, part: RankedPart, language: str) -> str:
         """Return the headings of a part, with marks around the words found."""
         return self._of(language).whole(part.headings) if part.has_above else part.headings
 
     def shown(self, part: RankedPart, language: str) -> ShownPart:
-        """Return a part with marks around the words found."""
+        """Return a part with marks around the words found.
+
+        Where its text has none, its pictures and keywords are shown if they have one that its
+        headings lack.
+        """
         marker = self._of(language)
-        is_by_pictures = part.pictures and marker.has(part.pictures) and not marker.has(part.text)
-        text = part.pictures if is_by_pictures else part.text or part.pictures
-        marked = marker.marked_part(text, part.places if text is part.text else None)
+        by_pictures = set[int]()
+        if part.pictures and not marker.has(part.text):
+            by_pictures = marker.words_of(part.pictures) - marker.words_of(part.headings)
+        text = part.pictures if by_pictures else part.text or part.pictures
+        places = part.places if text is part.text else None
+        if places and (minor := self._minor[language]):
+            places = [place for place in places if place[1] not in minor]
+        marked = marker.marked_part(text, places)
         return ShownPart(marked.text, marked.found if text is part.text else ())
 
     def _of(self, language: str) -> Marker:
         marker = self._by_language.get(language)
         if marker is None:
-            asked = [term.keys(language) for term in self._terms]
+            minor = self._minor[language] = minor_terms(self._terms, language)
+            asked = [
+                () if n in minor else term.keys(language) for n, term in enumerate(self._terms)
+            ]
             marker = self._by_language[language] = Marker(asked, language, self._marks)
         return marker
+
+
+def minor_terms(terms: Sequence[Term], language: str) -> frozenset[int]:
+    """Return the places of the terms that are function words of a language: none has a mark.
+
+    A query has such terms where its other words do not show its language. If there are no others,
+    all have marks.
+
+    >>> terms = [Term("numero", ("numero",)), Term("de", ("de",)), Term("page", ("page",))]
+    >>> minor_terms(terms, "fr"), minor_terms(terms[1:2], "fr"), minor_terms(terms, "de")
+    (frozenset({1}), frozenset(), frozenset())
+    """
+    known = function_words_of(language)
+    found = frozenset(
+        n
+        for n, term in enumerate(terms)
+        if not (term.quoted or term.signed or term.is_beginning)
+        and known.issuperset(index_words(term.text))
+    )
+    return found if len(found) < len(terms) else frozenset()
 
 
 def search_pool(limit: int, offset: int, query: Query) -> int:

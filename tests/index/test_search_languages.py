@@ -69,6 +69,19 @@ def test_a_pair_of_letters_of_another_word_is_not_marked(desk: Desk):
     assert snippet(desk, "シート") == "[シート]をエクスポートする"
 
 
+def test_a_function_word_has_no_mark_in_a_page_of_its_language(desk: Desk):
+    for language in ("fr", "de"):
+        text = f"le numéro de page, {language.upper()}DE"
+        desk.index(BASE + language, text, document_fields={"language": language})
+
+    shown = {hit.language: hit.snippet for hit in search(desk.connection, "numero de page")}
+    assert shown == {"fr": "le [numéro] de [page], FRDE", "de": "le [numéro] [de] [page], DEDE"}
+    assert {hit.snippet for hit in search(desk.connection, "de")} == {
+        "le numéro [de] page, FRDE", "le numéro [de] page, DEDE"
+    }  # fmt: skip
+    assert "[de page]" in snippet(desk, 'numero "de page"')
+
+
 def test_function_words_of_another_script_do_not_count(desk: Desk):
     desk.index(BASE + "a", "Экспорт в PDF и в HTML", document_fields={"language": "ru"})
     desk.index(BASE + "b", "셀 및 행", document_fields={"language": "ko"})

@@ -47,7 +47,11 @@ class Marker:
 
     def has(self, text: str) -> bool:
         """Whether a text has any of the words."""
-        return bool(self._finder.places(index_keys(text, self._language)))
+        return bool(self.words_of(text))
+
+    def words_of(self, text: str) -> set[int]:
+        """Return which of the words a text has."""
+        return {word for _, word in self._finder.places(index_keys(text, self._language))}
 
     def whole(self, text: str) -> str:
         """Return a text with marks around the words found."""
