@@ -99,6 +99,7 @@ class ConnectProxy:
                     back.join()
 
             def do_GET(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 parts = urlsplit(self.path)
                 if self._refused(parts.hostname or ""):
                     return
@@ -109,7 +110,7 @@ class ConnectProxy:
                     if not name.lower().startswith("proxy-")
                 }
                 target = parts.path + (f"?{parts.query}" if parts.query else "")
-                there.request("GET", target, headers=sent)
+                there.request(self.command, target, body=body or None, headers=sent)
                 answer = there.getresponse()
                 body = answer.read()
                 there.close()
@@ -121,6 +122,8 @@ class ConnectProxy:
                     self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+
+            do_POST = do_GET
 
             def log_message(self, *words: object) -> None:
                 """Write nothing to the terminal."""

@@ -65,7 +65,8 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
     _print_unchanged(output, result, ways)
     is_meant = only_not_due(result.reasons) or only_by_order(result.reasons)
     for reason in result.reasons:
-        words = reported_reason(reason, result.no, is_library=SHAREPOINT in run.source.kinds)
+        name, is_library = run.source.name, SHAREPOINT in run.source.kinds
+        words = reported_reason(reason, result.no, source=name, is_library=is_library)
         mark = "left out:" if is_meant else "[yellow]not complete:[/]"
         output.say(f"{mark} {escape(words)}")
         if (led := seed_led_to(reason)) is not None:

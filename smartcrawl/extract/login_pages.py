@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import cssselect
 from lxml import etree, html
 
 from smartcrawl.extract.sniff import HTML_TYPES, decode_charset, sniffed_media_type
+
+#: Of a page, the first part that is searched for the proof: an eighth, and at least so much.
+_PARTS: Final = 8
+_BEGINNING: Final = 4_096  #: characters
+#: Of a selector that may match in the beginning of a page and not in the whole: ``:last-child``.
+_LOOKS_AHEAD: Final = re.compile("[:!]")
 
 
 class LoginForm(NamedTuple):
@@ -30,8 +37,13 @@ def shows_login_proof(body: bytes, content_type: str, selector: str) -> bool:
     >>> shows_login_proof(b"<a href=/out>Log out</a>", "text/html", "a[href='/out']")
     True
     """
-    root = _tree(body, content_type)
-    return root is not None and bool(_path(selector)(root))
+    markup = _markup(body, content_type)
+    if not _LOOKS_AHEAD.search(selector):
+        # Most pages show it in their header, and parsing is most of the work.
+        beginning = markup[: max(_BEGINNING, len(markup) // _PARTS)]
+        if len(beginning) < len(markup) and _has(beginning, selector):
+            return True
+    return _has(markup, selector)
 
 
 def find_login_form(
@@ -43,7 +55,7 @@ def find_login_form(
     >>> find_login_form(page, "text/html", "https://a.example/x", ("u",))
     LoginForm(url='https://a.example/in', method='POST', values=(('t', '8'),))
     """
-    root = _tree(body, content_type)
+    root = _tree(_markup(body, content_type))
     if root is None:
         return None
     root.make_links_absolute(url, handle_failures="ignore")
@@ -60,9 +72,18 @@ def find_login_form(
     return LoginForm(form.get("action") or url, form.method.upper(), tuple(values))
 
 
-def _tree(body: bytes, content_type: str) -> Any:
-    """Return the tree of a page; None: it has none."""
+def _has(markup: str, selector: str) -> bool:
+    root = _tree(markup)
+    return root is not None and bool(_path(selector)(root))
+
+
+def _markup(body: bytes, content_type: str) -> str:
     _, markup = decode_charset(body, content_type, markup=True)
+    return markup
+
+
+def _tree(markup: str) -> Any:
+    """Return the tree of a page; None: it has none."""
     parser = html.HTMLParser(encoding="utf-8", no_network=True)
     try:
         return html.document_fromstring(markup.encode(), parser=parser)

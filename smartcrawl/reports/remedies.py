@@ -19,8 +19,8 @@ from smartcrawl.rules.traps import Trap
 REMEDIES = {
     "seed_failed": "check the address, and whether the server answers it",
     "pin_failed": "it was added by hand; to drop it: {program} forget URL",
-    "login": "no page was changed or removed for it; check the table [sources.NAME.auth] and its "
-    "secrets, then crawl again (docs/howto/login.md)",
+    "login": "no page was changed or removed for it; check the table [sources.{source}.auth] "
+    "and its secrets, then crawl again (docs/howto/login.md)",
     "render": "those pages stay as they are; without a browser, install one: script/setup browser,"
     " or name it in RENDER_BROWSER (docs/howto/javascript.md); pages that wait are rendered by the"
     " next runs, more of them with a higher RENDER_PER_RUN",
@@ -103,12 +103,12 @@ NOTES = {
 }
 
 
-def reported_remedy(word: str, *, is_library: bool = False) -> str:
+def reported_remedy(word: str, *, source: str = "NAME", is_library: bool = False) -> str:
     """Return the remedy for a reason by its first word, as the called program names it; or ""."""
     remedy = REMEDIES.get(word, "")
     if is_library:
         remedy = _OF_LIBRARIES.get(word, remedy)
-    return remedy.format(program=program_name(), resume=program_argument("resume"))
+    return remedy.format(program=program_name(), resume=program_argument("resume"), source=source)
 
 
 def unreached_page_reason(reasons: Iterable[str], them: str) -> str:
@@ -136,7 +136,9 @@ def unreached_page_reason(reasons: Iterable[str], them: str) -> str:
     return f"a page that may link to {them} could not be fetched"
 
 
-def reported_reason(reason: str, run: int, *, is_library: bool = False) -> str:
+def reported_reason(
+    reason: str, run: int, *, source: str = "NAME", is_library: bool = False
+) -> str:
     """Return the reason that a run is incomplete with its remedy in brackets, if there is one.
 
     >>> reported_reason("interrupted", 2)
@@ -146,7 +148,8 @@ def reported_reason(reason: str, run: int, *, is_library: bool = False) -> str:
     >>> print(reported_reason("listing: /docs (it has no file, and 3 files are stored)", 2)[56:])
     (mount it; or, if it is empty on purpose, remove its pages: scrapy orphans --approve 2)
     """
-    remedy = reported_remedy(reason.partition(":")[0], is_library=is_library)
+    word = reason.partition(":")[0]
+    remedy = reported_remedy(word, source=source, is_library=is_library)
     if reason.startswith("seed_failed: ") and _DISALLOWED in reason:
         remedy = _FORBIDDEN
     if f"{Fault.ADDRESS_REFUSED:d}: " in reason:

@@ -134,17 +134,17 @@ def _host(row: Any) -> dict[str, Any]:
 
 
 def run_reason_texts(
-    reasons: list[str], run: int, *, is_library: bool = False
+    reasons: list[str], run: int, *, source: str = "NAME", is_library: bool = False
 ) -> list[dict[str, Any]]:
     """Return why a run was not complete, each reason with the setting or command that helps.
 
     >>> run_reason_texts(["max_pages"], 2)[0]["text"]
     'max_pages (raise or leave out max_pages to crawl everything)'
     """
-    return [
-        {"reason": reason, "text": reported_reason(reason, run, is_library=is_library)}
-        for reason in reasons
+    texts = [
+        reported_reason(reason, run, source=source, is_library=is_library) for reason in reasons
     ]
+    return [{"reason": reason, "text": text} for reason, text in zip(reasons, texts, strict=True)]
 
 
 def run_note_texts(notes: list[str], program: str) -> list[dict[str, Any]]:

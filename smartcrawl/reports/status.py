@@ -80,7 +80,8 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
         )
     for reason in reasons:
         assert run is not None, "it has the reasons"
-        why = reported_reason(reason, run.no, is_library=status.is_library)
+        name = str(status.source)
+        why = reported_reason(reason, run.no, source=name, is_library=status.is_library)
         led = seed_led_to(reason)
         crawl = () if led is None else tuple(program_crawl_line(led).split(" ")[1:])
         yield Concern(f"not complete: {why}", crawl)

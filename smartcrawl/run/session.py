@@ -61,11 +61,11 @@ from smartcrawl.sources.site import SiteSource
 
 logger = logging.getLogger(__name__)
 
-MOST_WAITING: Final = 1_000  #: answers; then the proof page is asked
+MOST_WAITING: Final = 2_000  #: answers; then the proof page is asked
 MOST_BYTES: Final = 16 * 1024 * 1024  #: bytes of their bodies; likewise
 LONGEST_WAIT: Final = 10.0  #: seconds after which the proof page is asked anyway
-#: Four times as much, with which no page is asked any more until the proof is there.
-_FULL: Final = 4 * MOST_WAITING
+#: As many, and four times as many bytes, with which no page is asked before the proof is there.
+_FULL: Final = 2 * MOST_WAITING
 _FULL_BYTES: Final = 4 * MOST_BYTES
 _TRIES: Final = 3  #: requests for the proof page without an answer that says anything
 _BETWEEN: Final = 2.0  #: seconds between them

@@ -219,7 +219,13 @@ def test_each_reason_comes_with_what_to_do(shown, word: str):
 
     state = word if word in ORDER_REASONS.values() else "incomplete"
     assert f"Run 7 of docs: {state}, 42 s" in out
-    assert f"not complete: {reason} ({reported_remedy(word)})" in out
+    assert f"not complete: {reason} ({reported_remedy(word, source='docs')})" in out
+
+
+def test_the_remedy_of_a_login_names_the_table_of_the_source(shown):
+    out = shown(complete=False, reasons=("login: refused (HTTP 401)",))
+
+    assert "check the table [sources.docs.auth] and its secrets, then crawl again" in out
 
 
 def test_a_healthy_due_crawl_is_not_called_incomplete(shown):

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import guarded_site
 from tests.connect_proxy import ConnectProxy
 from tests.crawls.commands import Crawl
+from tests.guarded_site import GuardedSite
 from tests.site_server import Page, Site, html
 
 pytestmark = [pytest.mark.sqlite]
@@ -69,6 +71,39 @@ def test_all_requests_go_by_the_proxy(crawl: Crawl, site: Site, proxy: ConnectPr
     for path in written:
         assert not any(secret in path.read_bytes() for secret in secrets), path
     assert not any(secret.decode() in said for secret in secrets)
+
+
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_a_source_logs_in_by_its_proxy(crawl: Crawl, lane: str):
+    """The form, its answer, the proof page and the pages; the proxy gets the login of its own."""
+    with GuardedSite() as guard:
+        guard.pages |= {
+            "/": html("Home", "/page"),
+            "/page": html("Page", text="treasure"),
+        }
+        port = int(guard.url("").rpartition(":")[2])
+        with ConnectProxy({HOST: port}, password=PASSWORD) as proxy:
+            crawl.environment |= {"DOCS_PROXY": proxy.url, "REVALIDATION_LANE": lane}
+            crawl.environment |= {"DOCS_USER": guarded_site.USER}
+            crawl.environment["DOCS_PASSWORD"] = guarded_site.PASSWORD
+            crawl.declare(
+                f'[sources.s]\nseeds = ["http://{HOST}/"]\nproxy = "DOCS_PROXY"\n'
+                f'[sources.s.auth]\nkind = "form"\norigins = ["http://{HOST}"]\n'
+                f'login = "http://{HOST}/login"\nlogged_in = "{guarded_site.PROOF}"\n'
+                'fields = { user = "DOCS_USER", pass = "DOCS_PASSWORD" }\n'
+            )
+            for logins, word in ((1, "new"), (2, "unchanged")):
+                crawl(source="s")
+
+                outcomes = crawl.outcomes()
+                assert (guard.logins, outcomes["/"], outcomes["/page"]) == (logins, word, word)
+            asked = [(one.method, one.target.removeprefix(f"http://{HOST}")) for one in proxy.log]
+            assert asked.count(("POST", "/login")) == 2
+            assert {one.status for one in proxy.log} == {200}
+            assert len(guard.log) == len(proxy.log), "none went beside it"
+    given = [request.headers for request in guard.log]
+    assert not any("proxy-authorization" in headers for headers in given)
+    assert any("session=" in headers.get("cookie", "") for headers in given)
 
 
 def test_a_proxy_that_cannot_be_had_is_no_run(crawl: Crawl, site: Site):

@@ -116,7 +116,7 @@ def run_data(connection: Connection, context: Context, run: int, reader: Reader)
     is_open = row["finishedAt"] is None
     return row | {
         "isRunning": is_open and context.stores.database.is_held(name),
-        "why": run_reason_texts(row["reasons"], run, is_library=is_library),
+        "why": run_reason_texts(row["reasons"], run, source=name, is_library=is_library),
         "meanings": run_note_texts(row["notes"], program_name()),
         "progress": run_live_report(connection, run, int(context.clock())),
         "before": None
