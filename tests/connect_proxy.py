@@ -123,7 +123,8 @@ class ConnectProxy:
                 self.end_headers()
                 self.wfile.write(body)
 
-            do_POST = do_GET
+            def do_POST(self) -> None:
+                self.do_GET()
 
             def log_message(self, *words: object) -> None:
                 """Write nothing to the terminal."""
