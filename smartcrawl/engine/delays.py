@@ -20,6 +20,7 @@ from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.model.batches import HostNow
 from smartcrawl.model.options import host_delays_option
 from smartcrawl.rules.http import retry_after
+from smartcrawl.rules.model import Fault
 from smartcrawl.rules.pace import Pace
 from smartcrawl.run.hosts import HostGate, host_gate_slot
 from smartcrawl.run.visits import note_host_failure
@@ -56,7 +57,7 @@ def note_download_failure(
     """Notify the gate of a page request without a whole answer, and log the consequence.
 
     ``ends``: whether the visit ends with it. Requests that were not sent, those of no page, and
-    those of a run that ends by order do not count.
+    those of a run that ends by order do not count. A time-out counts for the pace of its host, too.
     """
     run, gate = run_of_crawler(crawler), gate_of_crawler(crawler)
     if isinstance(error, IgnoreRequest) or request.callback is NO_CALLBACK:
@@ -65,6 +66,9 @@ def note_download_failure(
         return
     host, why = host_of_scrapy_request(request), download_fault(error, request.url)
     note_host_failure(run, host, why, time.monotonic(), ends=ends)
+    control = delay_control_of_crawler(crawler)
+    if control is not None and why[0] is Fault.TIME_OUT:
+        control.timed_out(request)
 
 
 def download_slot_now(crawler: Crawler, host: str) -> HostNow:
@@ -160,12 +164,9 @@ class DelayControl(AutoThrottle):
         """
         pace, now = self._paces.get(name), time.monotonic()
         if getattr(request, "callback", None) is not NO_CALLBACK and latency > 0:
-            holds = 0 if pace is None else pace.holds
-            pace = (pace or self._first_pace()).after(response.status, latency, now)
-            self._paces[name] = pace
-            if pace.holds > holds:
-                seconds = round(pace.since - now)
-                logger.info("%s slows down: one request at a time for %d seconds", name, seconds)
+            before = pace or self._first_pace()
+            pace = before.after(response.status, latency, now)
+            self._keep(name, before, pace, now)
         if pace is not None and not pace.is_single:
             slot.concurrency, slot.delay = self._most(name), self.mindelay
             return
@@ -177,6 +178,30 @@ class DelayControl(AutoThrottle):
             gate = gate_of_crawler(self.crawler)
             if gate is not None:
                 gate.single(name, pace.single_until(latency, now), now)
+
+    def timed_out(self, request: Request) -> None:
+        """Give a host one request at a time, if its time-outs show that it slows down."""
+        spider = self.crawler.spider
+        assert spider is not None
+        name, slot = self._get_slot(request, spider)
+        if self.target_concurrency or name is None or slot is None:
+            return
+        seconds, now = float(request.meta.get("download_timeout", 0)), time.monotonic()
+        before = self._paces.get(name) or self._first_pace()
+        pace = before.after_time_out(seconds, now)
+        self._keep(name, before, pace, now)
+        gate = gate_of_crawler(self.crawler)
+        if pace.is_single:
+            slot.concurrency = 1
+            if gate is not None:
+                gate.single(name, pace.single_until(0, now), now)
+
+    def _keep(self, name: str, before: Pace, pace: Pace, now: float) -> None:
+        """Keep the pace of a host, and log whether it is held now."""
+        self._paces[name] = pace
+        if pace.held != before.held:
+            seconds = round(pace.held - now)
+            logger.info("%s slows down: one request at a time for %d seconds", name, seconds)
 
     def _first_pace(self) -> Pace:
         """Return the pace of a host that was not asked before; forget those that rest."""
@@ -194,3 +219,10 @@ class DelayControl(AutoThrottle):
         delay = min(max(self.mindelay, target, (slot.delay + target) / 2), self.maxdelay)
         if response.status in _HEALTHY or delay > slot.delay:
             slot.delay = delay
+
+
+def delay_control_of_crawler(crawler: Crawler) -> DelayControl | None:
+    """Return the control of the pace of hosts; None: AUTOTHROTTLE_ENABLED is off."""
+    extensions = crawler.extensions
+    found = extensions.middlewares if extensions is not None else ()
+    return next((one for one in found if isinstance(one, DelayControl)), None)

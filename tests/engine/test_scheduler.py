@@ -9,14 +9,18 @@ import pytest
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader, Slot
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DontCloseSpider
+from scrapy.exceptions import (
+    DontCloseSpider,
+    DownloadConnectionRefusedError,
+    DownloadTimeoutError,
+)
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
-from smartcrawl.engine.delays import DelayControl, gate_of_crawler
+from smartcrawl.engine.delays import DelayControl, gate_of_crawler, note_download_failure
 from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
 from smartcrawl.model.documents import Document, Link, Section
@@ -577,6 +581,67 @@ def new_slots(**settings: object) -> tuple[DelayControl, Downloader]:
     control = DelayControl(crawler)
     control._spider_opened(crawler.spider)
     return control, downloader
+
+
+def timed_out(
+    *errors: Exception, seconds: float = 0.0, gate: object, **settings: object
+) -> list[int]:
+    """The requests at a time of a host after each request that failed."""
+    control, downloader = new_slots(**settings)
+    control.crawler.extensions = SimpleNamespace(middlewares=[control])
+    run = SimpleNamespace(gate=gate, halt=SimpleNamespace(order=None), options=SimpleNamespace())
+    control.crawler.spider.run = run
+    slot = downloader.slots["a.example"] = Slot(concurrency=5, delay=0, jitter=0)
+    found: list[int] = []
+    for error in errors:
+        request = asked("a.example", download_timeout=seconds)
+        note_download_failure(control.crawler, request, error, ends=False)
+        found.append(slot.concurrency)
+    return found
+
+
+def gate_of(singles: list[float]) -> SimpleNamespace:
+    return SimpleNamespace(
+        failed=lambda *values, **named: None,
+        single=lambda host, until, now: singles.append(until - now),
+    )
+
+
+def test_a_host_that_times_out_twice_gets_one_request_at_a_time(caplog: pytest.LogCaptureFixture):
+    """As slow as a host can be; no worker of a shared run may send it more."""
+    singles: list[float] = []
+    with caplog.at_level("INFO"):
+        # A host that was never asked is single before, as one that is held.
+        found = timed_out(
+            DownloadTimeoutError("a"), DownloadTimeoutError("b"), gate=gate_of(singles)
+        )
+
+    assert found == [1, 1]
+    assert singles[-1] == pytest.approx(60, abs=0.1)
+    assert "a.example slows down: one request at a time for 60 seconds" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds", "settings"),
+    [
+        (DownloadConnectionRefusedError("refused"), 0.0, {}),
+        (DownloadTimeoutError("late"), 1e9, {}),
+        (DownloadTimeoutError("late"), 0.0, {"AUTOTHROTTLE_TARGET_CONCURRENCY": 2}),
+    ],
+    ids=["another fault", "sent before", "a fixed rule"],
+)
+def test_other_failures_hold_no_host(
+    error: Exception,
+    seconds: float,
+    settings: dict[str, object],
+    caplog: pytest.LogCaptureFixture,
+):
+    singles: list[float] = []
+    with caplog.at_level("INFO"):
+        timed_out(error, error, seconds=seconds, gate=gate_of(singles), **settings)
+
+    assert not [one for one in singles if one > 1]
+    assert "slows down" not in caplog.text
 
 
 def asked(name: str, **meta: object) -> Request:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from smartcrawl.rules.pace import ALONE, HOLD, SLACK, SLOWER, TOGETHER, Pace
+from smartcrawl.rules.pace import ALONE, HOLD, SILENT, SLACK, SLOWER, TOGETHER, Pace
 
 MOST = 3  #: requests at a time that are permitted
 
@@ -19,13 +19,18 @@ def answered(pace: Pace, latency: float, count: int, start: float, status: int =
     return pace
 
 
+def held_until(end: float, holds: int) -> Pace:
+    """A host that gets one request at a time until then."""
+    return Pace(since=end, doubted=True, holds=holds, held=end)
+
+
 def together(latency: float = 1.0) -> Pace:
     """A host that was measured alone and now gets several requests; the last answer was at 5 s."""
     return answered(Pace(), latency, ALONE, 0)
 
 
 def test_the_numbers():
-    assert (ALONE, TOGETHER, SLOWER, SLACK, HOLD) == (4, 8, 1.5, 0.05, 60)
+    assert (ALONE, TOGETHER, SLOWER, SLACK, HOLD, SILENT) == (4, 8, 1.5, 0.05, 60, 2)
 
 
 def test_a_host_gets_one_request_at_a_time_until_its_own_latency_is_known():
@@ -33,6 +38,7 @@ def test_a_host_gets_one_request_at_a_time_until_its_own_latency_is_known():
     assert (pace.since, pace.latencies, pace.alone, pace.doubted, pace.holds) == (
         0, (), None, False, 0,
     )  # fmt: skip
+    assert (pace.held, pace.silent) == (0, 0)
     for number, latency in enumerate([4, 1, 2, 9], start=1):
         assert pace.is_single
         pace = pace.after(200, latency, 10 * number)
@@ -100,7 +106,7 @@ def test_a_host_that_is_slower_under_load_twice_gets_one_at_a_time():
     pace = answered(pace, 1, ALONE, pace.since)
     now = pace.since + 3 + TOGETHER
     held = answered(pace, 3, TOGETHER, pace.since)
-    assert held == Pace(since=now + HOLD, doubted=True, holds=1)
+    assert held == held_until(now + HOLD, 1)
     pace = answered(held, 1, ALONE, held.since)
     assert (pace.is_single, pace.doubted, pace.holds) == (False, True, 1)
     assert answered(pace, 3, TOGETHER, pace.since).holds == 2, "no second look is needed then"
@@ -109,22 +115,74 @@ def test_a_host_that_is_slower_under_load_twice_gets_one_at_a_time():
 
 def test_the_time_of_a_hold_is_doubled_up_to_an_hour():
     pace, seconds = together(), []
-    for number in range(9):
-        now = 10_000.0 * (number + 1)
+    for _ in range(9):
+        now = pace.held + 59
         pace = replace(pace, since=0.0).after(503, 1, now)
         seconds.append(pace.since - now)
     assert seconds == [60, 120, 240, 480, 960, 1920, 3840, 3840, 3840]
+
+
+@pytest.mark.parametrize(
+    ("rest", "holds"),
+    [
+        (0, 4), (239.9, 4), (240, 3), (359.9, 3), (360, 2), (419.9, 2), (420, 1), (9_999, 1),
+    ],
+)  # fmt: skip
+def test_a_host_that_was_not_held_for_as_long_forgets_a_hold(rest: float, holds: int):
+    """The third hold took 240 s, the second 120 s, the first 60 s."""
+    pace = held_until(1_000, 3).after(503, 1, 1_000 + rest)
+    assert pace.holds == holds
+    assert pace.since == 1_000 + rest + HOLD * 2 ** (holds - 1)
+
+
+def test_the_longest_hold_is_forgotten_after_as_long():
+    assert held_until(1_000, 9).after(503, 1, 1_000 + 3_839).holds == 10
+    assert held_until(1_000, 9).after(503, 1, 1_000 + 3_840).holds == 9
+
+
+def test_what_is_measured_alone_is_not_the_end_of_the_hold():
+    """``since`` moves with each decision."""
+    pace = answered(held_until(80, 1), 1, ALONE, 80)
+    assert (pace.since, pace.held) == (85, 80)
+    assert pace.after(503, 1, 140).holds == 1
+
+
+@pytest.mark.parametrize("pace", [Pace(), together()])
+def test_two_time_outs_in_a_row_hold_a_host(pace: Pace):
+    once = pace.after_time_out(180, 200)
+    assert once == replace(pace, silent=1)
+    assert once.after_time_out(180, 300) == held_until(360, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "latency", "silent"), [(200, 1, 0), (404, 1, 0), (200, 0, 1), (200, -1, 1)]
+)
+def test_an_answer_between_two_time_outs_shows_that_the_page_was_slow(
+    status: int, latency: float, silent: int
+):
+    pace = together().after_time_out(180, 200).after(status, latency, 210)
+    assert pace.silent == silent
+    assert pace.after_time_out(180, 300).is_single is bool(silent)
+
+
+def test_an_answer_after_a_time_out_counts_as_any_other():
+    assert Pace(silent=1).after(200, 3, 10) == Pace(latencies=(3,))
+
+
+@pytest.mark.parametrize(("now", "counts"), [(189.9, False), (190, True)])
+def test_a_time_out_of_a_request_from_before_the_last_decision_counts_not(now: float, counts: bool):
+    assert Pace(since=10).after_time_out(180, now).silent == counts
 
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("pace", [Pace(), together()])
 def test_a_host_that_says_so_gets_one_at_a_time_at_once(status: int, pace: Pace):
     held = pace.after(status, 0, 20)
-    assert held == Pace(since=80, doubted=True, holds=1)
+    assert held == held_until(80, 1)
     assert held.after(status, 1, 79.9) is held, "it is held already"
     assert held.after(200, 1, 79.9) is held
     again = held.after(status, 1, 80)
-    assert again == Pace(since=200, doubted=True, holds=2)
+    assert again == held_until(200, 2)
 
 
 def test_the_time_with_one_request():

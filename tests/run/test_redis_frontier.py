@@ -239,6 +239,37 @@ def test_redis_gives_a_host_all_requests_when_its_time_with_one_is_over(worker):
     assert len(frontier.exchange(9).claims) == 3
 
 
+@pytest.mark.parametrize("said_first", ["single", "pause"])
+def test_redis_counts_the_time_with_one_request_from_the_end_of_a_pause(worker, client, said_first):
+    """A longer Retry-After would cover it, and three requests would follow at once."""
+    hosts = worker(per_host=3).hosts
+    steps = [lambda: hosts.set_single(A, 60), lambda: hosts.pause(A, 600)]
+    for step in steps[:: 1 if said_first == "single" else -1]:
+        step()
+
+    assert times_of(client) == pytest.approx((600, 660), abs=5)
+    hosts.pause(A, 600)  # of the other requests that were in flight
+    hosts.set_single(A, 60)
+    assert times_of(client) == pytest.approx((600, 660), abs=5), "nothing is added up"
+    hosts.pause(A, 700)
+    assert times_of(client) == pytest.approx((700, 760), abs=5)
+
+
+def test_redis_makes_no_time_with_one_request_of_a_pause(worker, client):
+    hosts = worker(per_host=3).hosts
+    hosts.set_single(A, 0)
+    hosts.pause(A, 600)
+
+    assert times_of(client)[1] < 5
+
+
+def times_of(client) -> tuple[float, float]:
+    """The seconds until the pause of a host ends, and its time with one request."""
+    kept = client.hgetall("domain:meta:a.example")
+    now = time.time()
+    return float(kept["paused_until"]) - now, float(kept["single_until"]) - now
+
+
 @pytest.mark.covers("R2-45")
 def test_redis_keeps_what_robots_txt_wants_of_a_host(client, worker):
     worker().hosts.robots_read(A, 1)

@@ -26,7 +26,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import request_httprepr
 
 from smartcrawl.engine.current_run import is_crawler_stopping, run_of_crawler
-from smartcrawl.engine.delays import DelayControl, gate_of_crawler
+from smartcrawl.engine.delays import delay_control_of_crawler, gate_of_crawler
 from smartcrawl.engine.download.decoding import DecodingMiddleware
 from smartcrawl.engine.download.network import CertificateTrust, GuardedResolver, installed_resolver
 from smartcrawl.engine.download.robots import RobotsDownloads
@@ -346,12 +346,9 @@ class LaneConfirmations:
         self._robots = robots
         self._counts = counts
         self._gate = gate_of_crawler(crawler)
-        self._control: DelayControl | None = None
-        extensions, engine = crawler.extensions, crawler.engine
+        self._control = delay_control_of_crawler(crawler)
+        engine = crawler.engine
         assert engine is not None
-        for extension in extensions.middlewares if extensions is not None else ():
-            if isinstance(extension, DelayControl):
-                self._control = extension
         items = engine.scraper.itemproc
         assert isinstance(items, VisitsFirst), "the lane is fit for it"
         self._take = items.take

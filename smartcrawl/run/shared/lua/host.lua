@@ -4,9 +4,14 @@ local host, meta = call.host, meta_of(call.host)
 local answer = {}
 
 if call.act == 'pause' then
-  local until_now = amount(redis.call('HGET', meta, 'paused_until'))
+  local times = redis.call('HMGET', meta, 'paused_until', 'single_until')
+  local until_now, single = amount(times[1]), amount(times[2])
   if now + call.seconds > until_now then -- a longer pause that is in force stays
     redis.call('HSET', meta, 'paused_until', text(now + call.seconds))
+    local rest = single - math.max(now, until_now)
+    if rest > 0 then -- the time with one request is that after the pause
+      redis.call('HSET', meta, 'single_until', text(now + call.seconds + rest))
+    end
   end
 elseif call.act == 'park' then
   local parked = redis.call('HMGET', meta, 'parked_until', 'parked')
@@ -22,8 +27,10 @@ elseif call.act == 'down' then
 elseif call.act == 'pace' then
   redis.call('HSET', meta, 'pace', call.milliseconds)
 elseif call.act == 'single' then
-  local until_now = amount(redis.call('HGET', meta, 'single_until'))
-  redis.call('HSET', meta, 'single_until', text(math.max(now + call.seconds, until_now)))
+  local times = redis.call('HMGET', meta, 'paused_until', 'single_until')
+  local start = math.max(now, amount(times[1])) -- nothing is measured in a pause
+  local single = math.max(start + call.seconds, amount(times[2]))
+  redis.call('HSET', meta, 'single_until', text(single))
 elseif call.act == 'robots' then
   local delay = call.milliseconds
   if redis.call('HGET', READERS, host) == '' then -- another port may have a longer one
