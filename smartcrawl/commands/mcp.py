@@ -15,6 +15,7 @@ from smartcrawl.commands.serve import (
     require_key_of_serve_command,
 )
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
+from smartcrawl.model.garbage import freeze_loaded_objects
 from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import extra_installation
@@ -113,6 +114,7 @@ class Command(BaseCommand):
     def _serve_client(self, server: MCPServer[Any]) -> None:
         """Serve the client at standard input and output; all else goes to standard error."""
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a thread that waits for input hears no other
+        freeze_loaded_objects()
         server.run("stdio")
 
     def _serve_http(

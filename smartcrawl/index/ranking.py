@@ -527,9 +527,12 @@ def url_words(url: str) -> str:
 
 
 def _exact_word(word: str) -> Callable[[str], bool]:
-    """Return the test whether a text in lower case has a word as it is written."""
-    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
-    return lambda text: word in text and pattern.search(text) is not None
+    """Return the test whether a text in lower case has a word as it is written.
+
+    Its pattern is made for the first text that needs it, which few queries have.
+    """
+    pattern = rf"(?<!\w){re.escape(word)}(?!\w)"
+    return lambda text: word in text and re.search(pattern, text) is not None
 
 
 def _signed_words(words: Collection[str]) -> re.Pattern[str]:

@@ -26,6 +26,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.model.garbage import freeze_loaded_objects
 from smartcrawl.model.option_groups import ServerOptions
 from smartcrawl.server.errors import ApiError, WithRequestId, api_invalid_input, error_response
 from smartcrawl.server.jobs.scheduler import SchedulerThread
@@ -226,6 +227,7 @@ def serve_api(
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ended)  # uvicorn raises it again when all is done
+    freeze_loaded_objects()
     with nullcontext() if scheduler is None else scheduler.running():
         _Server(config, scheduler).run(sockets=[listening])
 

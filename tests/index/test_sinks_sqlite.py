@@ -1,6 +1,8 @@
 """The embedded index: what is put is found, what is removed is not, and no query fails."""
 
+import contextlib
 import re
+from pathlib import Path
 
 import apsw
 import pytest
@@ -13,7 +15,7 @@ from smartcrawl.index.writing import OutgoingIndexWrites
 from smartcrawl.registry.index_protocols import IndexedText
 from smartcrawl.rules.model import Outcome
 from tests.index.asking import search
-from tests.registry.build import LATER, LONG, NOW, Desk, chunk, closing, index_is_sound
+from tests.registry.build import LATER, LONG, NOW, Desk, chunk, closing, index_is_sound, reports
 from tests.tiers import examples
 
 BASE = "http://a.example/"
@@ -414,6 +416,32 @@ def test_a_page_whose_last_visit_failed_is_found_and_marked(
 
     assert hit.lost is lost
     assert re.sub(r"[\[\]]", "", hit.snippet) == "some words"
+
+
+def test_what_is_kept_between_searches_ends_with_what_another_connection_writes(
+    tmp_path: Path,
+):
+    path = tmp_path / "registry.db"
+    with contextlib.closing(Desk(path)) as desk, contextlib.closing(reports(path)) as reader:
+        desk.open()
+        desk.index(f"{BASE}a", "some words")
+
+        def found(query: str) -> list[tuple[str, str, str]]:
+            hits = search(reader, query)
+            return sorted((hit.url.rpartition("/")[2], hit.snippet, hit.title) for hit in hits)
+
+        assert found("words site:a.example") == [("a", "some [words]", "a")]
+        statements: list[str] = []
+        reader.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: statements.append(event["sql"]))
+        assert found("words site:a.example") == [("a", "some [words]", "a")]
+        assert statements
+        assert not any("DISTINCT" in one or "carray(?) b" in one for one in statements)
+        desk.index(f"{BASE}b", "more words")
+        desk.connection.execute("UPDATE content SET title = 'Words of A' WHERE no = 1")
+
+        assert found("words site:a.example") == [
+            ("a", "some [words]", "Words of A"), ("b", "more [words]", "b"),
+        ]  # fmt: skip
 
 
 def test_a_page_that_was_lost_is_marked_until_it_answers_again_whatever_comes_between(

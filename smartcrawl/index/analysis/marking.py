@@ -55,8 +55,14 @@ class Marker:
 
     def whole(self, text: str) -> str:
         """Return a text with marks around the words found."""
-        if not self.has(text):
+        keys = index_keys(text, self._language)
+        if not self._finder.places(keys):
             return text
+        plain = text_with_plain_signs(text)
+        if plain.isascii():
+            spaced = text_with_spaces(plain)
+            found = self._finder.spans(keys, spaced.lower().split())
+            return _with_marks(text, _PlainPlaces(spaced), found, (0, len(text)), self._marks)
         places = list(index_places(text, self._language))
         return self._marked(text, places, self._found(places), 0, len(text))
 

@@ -42,7 +42,7 @@ def search_embedded_index(
     """
     state = index_state(connection)
     is_sqlite = connection.dialect == "sqlite"
-    matching = sqlite.Fts5(state.until) if is_sqlite else postgres.TsVector()
+    matching = sqlite.Fts5(state.until, state) if is_sqlite else postgres.TsVector()
     found = find_index_hits(
         query,
         partial(IndexTables, connection, matching, state=state, readable=readable),

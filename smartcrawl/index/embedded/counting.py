@@ -85,13 +85,17 @@ def window_of_chunks(best: Sequence[ChunkFacts], *, more: bool, are_all: bool) -
     found: dict[int, list[ChunkFacts]] = {}
     pages: set[Any] = set()
     looked_at: set[tuple[Any, int]] = set()
-    for chunk in best:
-        looked_at.add((chunk.page, chunk.position))
-        if len(looked_at) > WINDOW:
+    for number, chunk in enumerate(best):
+        _, content, position, page = chunk
+        looked_at.add((page, position))
+        if number >= WINDOW and len(looked_at) > WINDOW:
             break
-        if len(pages) < PAGES or chunk.page in pages:
-            pages.add(chunk.page)
-            found.setdefault(chunk.content, []).append(chunk)
+        if page in pages or len(pages) < PAGES:
+            pages.add(page)
+            if content in found:
+                found[content].append(chunk)
+            else:
+                found[content] = [chunk]
     before, is_short = len(found), more and len(looked_at) < WINDOW
     if not are_all:
         more = more or any(chunk.content not in found for chunk in best)
@@ -184,8 +188,9 @@ def counted_page(
             continue
         above: set[int] = set()
         found: list[tuple[int, int]] = []
+        phrases = known.phrases
         for phrase, term in terms:
-            in_title, in_headings, in_text, in_pictures = known.phrases[phrase]
+            in_title, in_headings, in_text, in_pictures = phrases[phrase]
             if in_title:
                 title.add(term)
             if in_headings:
@@ -206,7 +211,7 @@ def counted_page(
         )
         named = 0.0
         for phrase, gain in page.gains:
-            if gain > named and any(known.phrases[phrase]):
+            if gain > named and any(phrases[phrase]):
                 named = gain
         counted.append(PartCounts(found, known.length, above, named))
     return parts, PageCounts(title, title_length, page.url, lead, page.length, counted)

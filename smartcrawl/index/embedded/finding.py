@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -108,15 +108,22 @@ RECORD_MEDIA: Final = {
         ("postgres", "lower(trim(split_part({0}, ';', 1)))"),
     )
 }
-_AT_SITES = """p.content IN (
-    SELECT r.content FROM record r JOIN host h ON h.no = r.host WHERE r.entry > 0 AND ({sites}))
+#: Contents of records at some sites.
+_OF_SITES = """
+SELECT r.content FROM record r JOIN host h ON h.no = r.host
+ WHERE r.content IS NOT NULL AND r.entry > 0 AND ({sites})
 """
+_MOST_OF_SITES: Final = 10_000  #: contents that are kept of some sites
 _SITE = """((h.name = :{host} OR h.name LIKE :{below} ESCAPE '!' OR h.name LIKE :{ports} ESCAPE '!')
             AND ({ends}))"""
 #: An address that ends with a path, or goes on with one of the signs that may follow.
 _PATH = "r.url LIKE '%://' || h.name || :{path} || '{rest}' ESCAPE '!'"
 _PLACE = "(r.url = :{place} OR substr(r.url, 1, :{size}) = :{start})"
 _LIKE_SIGNS: Final = re.compile("[!%_]")
+
+
+#: Returns the contents that a query with values finds; None: the database looks them up.
+AtSites = Callable[[str, Mapping[str, Any]], Sequence[int] | None]
 
 
 class IndexLanguage(Protocol):
@@ -163,11 +170,13 @@ def search_conditions(
     readable: Readable = None,
     *,
     dialect: str,
+    at_sites: AtSites = lambda *_: None,
 ) -> tuple[str, dict[str, Any]]:
     """Return the conditions that contents ``c`` and ``p.content`` must meet, and their values.
 
     Without any they are ``NO_CONDITION``. ``sources`` empty means all, and so does ``readable``
-    None: those that the caller may read. ``value`` returns what matches a text.
+    None: those that the caller may read. ``value`` returns what matches a text. ``at_sites``:
+    knows the contents of sites.
 
     Raises:
         SearchQueryError: a filter of the query has a value that means nothing.
@@ -198,10 +207,9 @@ def search_conditions(
     if of_records:
         conditions.append(_OF_RECORD.format(conditions=of_records))
         values |= more
-    sites, of_sites = _site_conditions(query)
-    if sites:
-        conditions.append(_AT_SITES.format(sites=sites))
-        values |= of_sites
+    sites, of_sites = _at_sites_condition(query, at_sites)
+    conditions += sites
+    values |= of_sites
     for negation, texts in (("", query.required), ("NOT", query.excluded)):
         for place, text in enumerate(texts):
             name = f"{negation.lower() or 'with'}_{fts5_value_letters(place)}"
@@ -209,6 +217,18 @@ def search_conditions(
             match = language.match(name)
             conditions.append(_HAVING.format(negation=negation, match=match))
     return " AND ".join(conditions) or NO_CONDITION, values
+
+
+def _at_sites_condition(query: Query, at_sites: AtSites) -> tuple[list[str], dict[str, Any]]:
+    """Return the condition that contents meet by the sites of a query, if it has any."""
+    sites, values = _site_conditions(query)
+    if not sites:
+        return [], {}
+    statement = _OF_SITES.format(sites=sites)
+    known = at_sites(statement, values)
+    if known is None:
+        return [f"p.content IN ({statement})"], values
+    return ["p.content IN carray(:at_sites)"], {"at_sites": Many(known)}
 
 
 def record_conditions(query: Query, dialect: str) -> tuple[str, dict[str, Any]]:
@@ -506,7 +526,16 @@ SELECT t.title, t.headings, t.text, t.pictures, t.language
 """
 
 
-_Rows = list[list[Any]]
+_Rows = Sequence[Sequence[Any]]
+_NO_ROWS: Final[_Rows] = ()
+
+
+def _rows_by_content(rows: Iterable[Sequence[Any]]) -> dict[int, _Rows]:
+    """Return rows without their first column, the number of their content, by it."""
+    found: dict[int, list[Sequence[Any]]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(row[1:])
+    return dict(found)
 
 
 class IndexTables:
@@ -606,8 +635,19 @@ class IndexTables:
     def _all_conditions(self, query: Query) -> tuple[str, dict[str, Any]]:
         return search_conditions(
             query, self._language, self._sources, self._value, self._readable,
-            dialect=self._connection.dialect,
+            dialect=self._connection.dialect, at_sites=self._contents_at_sites,
         )  # fmt: skip
+
+    def _contents_at_sites(self, statement: str, values: Mapping[str, Any]) -> Sequence[int] | None:
+        """Return the contents that a statement finds, which are kept; None: they are too many."""
+        kept, key = self._state.sites, (statement, *values.values())
+        if key not in kept:
+            most = f"SELECT DISTINCT content FROM ({statement}) AS s LIMIT {_MOST_OF_SITES + 1}"
+            rows: Any = self._connection.execute(most, values).fetchall()
+            numbers = sorted(no for (no,) in rows)
+            kept.keep({key: numbers if len(numbers) <= _MOST_OF_SITES else None})
+        found: Sequence[int] | None = kept[key]
+        return found
 
     def _total(self, value: str) -> int:
         """Return the number of all chunks that count."""
@@ -690,8 +730,8 @@ class IndexTables:
         Words with signs are not in the index: of a query that has some, texts are read.
         """
         self._first = found.first
-        contents = Many(sorted({*found.found, *(page.content for page in near)}))
-        if not contents.values:
+        contents = sorted({*found.found, *(page.content for page in near)})
+        if not contents:
             return {}
         self._records = self._records_of(query, contents)
         terms = [query.terms[place] for place in places]
@@ -704,7 +744,7 @@ class IndexTables:
             )
         texts = None
         if any(term.signed for term in query.terms):
-            texts = first_parts(self._connection, contents)
+            texts = first_parts(self._connection, Many(contents))
         addresses = AddressWords(terms)
         pages = {}
         for content, rows in self._records.items():
@@ -725,18 +765,24 @@ class IndexTables:
             )
         return pages
 
-    def _records_of(self, query: Query, contents: Many) -> dict[int, _Rows]:
+    def _records_of(self, query: Query, contents: Sequence[int]) -> dict[int, _Rows]:
         conditions, values = record_conditions(query, self._connection.dialect)
-        asked: Any = (contents,)  # values without names stay apart from the text of a statement
-        statement = _RECORDS.format(contents="?", conditions="")
         if conditions != NO_CONDITION:
-            asked = values | {"contents": contents}
             statement = _RECORDS.format(contents=":contents", conditions=f"AND ({conditions})")
-        found: dict[int, _Rows] = {}
-        rows = self._connection.execute(statement, asked).fetchall()
-        for content, *row in rows:
-            found.setdefault(content, []).append(row)
-        return found
+            rows = self._connection.execute(
+                statement, values | {"contents": Many(contents)}
+            ).fetchall()
+            return _rows_by_content(rows)
+        kept = self._state.records
+        known = {content: kept.get(content) for content in contents}
+        lacking = [content for content, some in known.items() if some is None]
+        if lacking:  # values without names stay apart from the text of a statement
+            statement = _RECORDS.format(contents="?", conditions="")
+            rows = self._connection.execute(statement, (Many(lacking),)).fetchall()
+            new = dict.fromkeys(lacking, _NO_ROWS) | _rows_by_content(rows)
+            kept.keep(new)
+            known |= new
+        return {content: some for content, some in known.items() if some}
 
     def with_best_parts(
         self, ranked: list[Ranked], words: tuple[Sequence[Term], Sequence[float]]
@@ -754,8 +800,9 @@ class IndexTables:
             rows = self._connection.execute(_SOME, (Many(sorted(wanted)),)).fetchall()
             known = {part.key: part for part in parts}
             for no, headings, text, number, pictures, anchors in rows:
-                self._read[no] = known[no]._replace(
-                    headings=headings, text=text, number=number, pictures=pictures, anchors=anchors
+                part = known[no]  # "_replace" takes four times as long
+                self._read[no] = RankedPart(
+                    no, headings, text, number, pictures, part.places, anchors, part.has_above
                 )
         return [
             one
@@ -767,7 +814,7 @@ class IndexTables:
             for one in ranked
         ]
 
-    def records(self, key: int) -> list[tuple[bytes, list[Any]]]:
+    def records(self, key: int) -> list[tuple[bytes, Sequence[Any]]]:
         """Return the record of a content in every source, each with the id of its address."""
         return [(bytes(row[10]), row) for row in self._records[key]]
 

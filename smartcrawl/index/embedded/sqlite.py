@@ -5,17 +5,20 @@ FTS5 gets the words as they are made here, and splits them at spaces alone.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import inf
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.analysis.names import name_words
 from smartcrawl.index.analysis.stems import ANY_END, Keys, chunk_words
 from smartcrawl.index.embedded.counting import ChunkFacts, ChunkPlaces, ChunksAsked
 from smartcrawl.index.embedded.finding import MOST_TEXTS, TEXTS, read_text_rows
+from smartcrawl.index.embedded.state import IndexState, KeptRows
 from smartcrawl.index.made_chunks import FTS5, MadeChunks
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.chunks import chunk_places_as_text, chunk_places_of_text
@@ -257,9 +260,8 @@ _SPARE: Final = 40  #: chunks that are read beyond those that are asked for, to 
 _FEW_MATCHES: Final = 1_000  #: chunks that are read to compare equal ranks, if there are no more
 #: All of these are in one index, which is read in a quarter of the time of the rows.
 _FACTS: Final = """
-SELECT k.no, k.content, k.position, k.hash
+SELECT k.no, k.content, k.position, coalesce(k.hash, x'')
   FROM {chunks} b CROSS JOIN chunk k INDEXED BY chunk_facts ON k.no = b.{no}
- ORDER BY k.hash
 """
 _ORIGINS: Final = """
 SELECT c.no, c.content_hash, o.name FROM content c JOIN source o ON o.no = c.source
@@ -268,7 +270,7 @@ SELECT c.no, c.content_hash, o.name FROM content c JOIN source o ON o.no = c.sou
 _OF_RANK: Final = "(SELECT no FROM ({best}) WHERE score = :rank LIMIT -1)"
 #: The first of those chunks that have one rank, where many have one hash, too.
 _ALIKE: Final = """
-SELECT k.no, k.content, k.position, k.hash
+SELECT k.no, k.content, k.position, coalesce(k.hash, x'')
   FROM (SELECT no FROM ({best}) WHERE score = :rank LIMIT -1) b
  CROSS JOIN chunk k INDEXED BY chunk_facts ON k.no = b.no
  CROSS JOIN content c ON c.no = k.content CROSS JOIN source o ON o.no = c.source
@@ -276,10 +278,9 @@ SELECT k.no, k.content, k.position, k.hash
 """
 _HEADINGS: Final = "SELECT no, headings FROM chunk WHERE no IN carray(?)"
 _Facts = tuple[int, int, int, bytes]  #: no, content, position and hash of a chunk
-_OF_PAGES: Final = """
-CROSS JOIN chunk p INDEXED BY chunk_facts ON p.no = w.rowid
-CROSS JOIN content c ON c.no = p.content
-"""
+_OF_PAGES: Final = "CROSS JOIN chunk p INDEXED BY chunk_facts ON p.no = w.rowid"
+_OF_CONTENTS: Final = f"{_OF_PAGES} CROSS JOIN content c ON c.no = p.content"
+_NAMES_CONTENT: Final = re.compile(r"\bc\.")  #: in conditions
 _ALL: Final = "SELECT count(*) FROM chunk k WHERE 1 = 1"
 _TOTAL: Final = f"SELECT {_ROWS}(chunk_words) FROM chunk_words WHERE chunk_words MATCH ? LIMIT 1"
 _PLACES: Final = """
@@ -290,9 +291,13 @@ SELECT {function}({table}) FROM {table} WHERE {table} MATCH ? AND {sign}rowid IN
 class Fts5:
     """Matching of words in FTS5 (``finding.IndexLanguage``)."""
 
-    def __init__(self, until: int | None) -> None:
-        """``until``: the last chunk that has new words; None: all have."""
+    def __init__(self, until: int | None, state: IndexState | None = None) -> None:
+        """``until``: the last chunk that has new words; None: all have.
+
+        ``state`` keeps what is read of chunks; None: nothing does.
+        """
         self._until = until
+        self._state = state or IndexState([], until)
 
     def match(self, name: str) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
@@ -327,7 +332,7 @@ class Fts5:
         """Return the number of all chunks, as FTS5 notes it; of some it counts them."""
         if within or self._until is not None:
             return int(connection.execute(f"{_ALL} {within}", values).get)
-        _counting(connection)
+        _counting(connection, {})
         return int(connection.execute(_TOTAL, (value,)).get or 0)
 
     def best_chunks(self, connection: Connection, asked: ChunksAsked) -> list[ChunkFacts]:
@@ -338,9 +343,10 @@ class Fts5:
         """
         few = asked.matching if asked.matching <= _FEW_MATCHES else 0
         limit = max(few, asked.most + _SPARE)
-        joined, more = "", ""
+        joined = more = ""
         if asked.conditions:  # "+" keeps SQLite from trying each content of a list for each chunk
-            joined, more = _OF_PAGES, f"AND {asked.conditions.replace('p.content', '+p.content')}"
+            joined = _OF_CONTENTS if _NAMES_CONTENT.search(asked.conditions) else _OF_PAGES
+            more = f"AND {asked.conditions.replace('p.content', '+p.content')}"
         best = " UNION ALL ".join(
             _BEST.format(table=table, weights=_WEIGHTS, joined=joined, conditions=f"{more} {until}")
             for table, until in self._tables()
@@ -357,12 +363,12 @@ class Fts5:
                 equal = self._of_rank(connection, best, named | {"rank": last})
             else:
                 ranked = [one for one in ranked if one[1] <= last]
-        return _in_order_of_hashes(connection, dict(ranked), equal)[: asked.most]
+        return self._in_order_of_hashes(connection, dict(ranked), equal, asked.most)
 
     def _of_rank(self, connection: Connection, best: str, named: Mapping[str, Any]) -> list[_Facts]:
         """Return the first of the chunks that have one rank, which are many."""
         chunks = _OF_RANK.format(best=best)
-        statement = f"{_FACTS.format(chunks=chunks, no='no')} LIMIT :most"
+        statement = f"{_FACTS.format(chunks=chunks, no='no')} ORDER BY k.hash LIMIT :most"
         rows: list[Any] = connection.execute(statement, named).fetchall()
         edge = rows[:-_SPARE]
         if edge and edge[-1][3] == rows[-1][3]:
@@ -376,14 +382,15 @@ class Fts5:
 
         FTS5 looks through all chunks that have any; of some in very many it looks up each one.
         """
-        found = _counting(connection)
-        found.clear()
+        sizes = self._state.sizes if self._until is None else KeptRows(len(chunks))
+        found = _counting(connection, sizes)
         values = self.value(phrases), Many(sorted(chunks))
         sign = "" if matching > _SEEKING else "+"
         for table, limit in self._tables():
             statement = _PLACES.format(function=_COUNTED, table=table, sign=sign)
             connection.execute(f"{statement} {limit.replace('w.', '')}", values).fetchall()
         places = dict(found)
+        sizes.keep({no: one[:3] for no, one in found if no not in sizes})
         found.clear()
         above = [no for no, one in places.items() if any(some[1] for some in one.phrases)]
         if above:
@@ -415,56 +422,92 @@ class Fts5:
         value = self.value([(key,) for key in keys])
         return read_text_rows(connection.execute(statement, {"words": value, **values}).fetchall())
 
+    def _in_order_of_hashes(
+        self,
+        connection: Connection,
+        ranks: Mapping[int, float],
+        others: Sequence[_Facts],
+        most: int,
+    ) -> list[ChunkFacts]:
+        """Return the facts of the first chunks by their ranks, without those that are gone.
 
-def _in_order_of_hashes(
-    connection: Connection, ranks: Mapping[int, float], others: Sequence[_Facts]
-) -> list[ChunkFacts]:
-    """Return the facts of chunks by their ranks, without those that are gone.
-
-    ``others``: chunks of one lower rank. Contents are compared only where equal hashes have equal
-    ranks.
-    """
-    found: list[_Facts] = []
-    if ranks:
-        statement = _FACTS.format(chunks="carray(?)", no="value")
-        rows: Any = connection.execute(statement, (Many(list(ranks)),)).fetchall()
-        found = sorted(rows, key=lambda row: ranks[row[0]])
-    found += others
-    pages: dict[int, Any] = {}
-    if len({row[3] for row in found}) < len(found):
+        ``others``: chunks of one lower rank. Contents are compared only where equal hashes have
+        equal ranks.
+        """
+        known = self._facts_of(connection, ranks)
+        ranked = [(rank, known[no][3], known[no]) for no, rank in ranks.items() if no in known]
+        ranked.sort(key=_rank_and_hash)
+        found = [one[2] for one in ranked]
+        found += others
+        if len({row[3] for row in found}) == len(found):
+            return [ChunkFacts(*row[:3], row[1]) for row in found[:most]]
         equal = [
             row[1] for one, other in pairwise(found)
             if one[3] == other[3] and ranks.get(one[0]) == ranks.get(other[0])
             for row in (one, other)
         ]  # fmt: skip
+        pages: dict[int, Any] = {}
         if equal:
             origins = {no: rest for no, *rest in connection.execute(
                 _ORIGINS, (Many(sorted({*equal})),)
             ).fetchall()}  # fmt: skip
             found.sort(key=lambda row: (
-                ranks.get(row[0], inf), row[3] or b"", origins.get(row[1], ()), row[2]
+                ranks.get(row[0], inf), row[3], origins.get(row[1], ()), row[2]
             ))  # fmt: skip
             pages = {no: origin[0] for no, origin in origins.items()}
-    return [ChunkFacts(*row[:3], pages.get(row[1], row[1])) for row in found]
+        return [ChunkFacts(*row[:3], pages.get(row[1], row[1])) for row in found[:most]]
+
+    def _facts_of(self, connection: Connection, chunks: Collection[int]) -> Mapping[int, _Facts]:
+        """Return the facts of chunks that are there, and perhaps of others."""
+        kept = self._state.chunks
+        lacking = [no for no in chunks if no not in kept]
+        if not lacking:
+            return kept
+        statement = _FACTS.format(chunks="carray(?)", no="value")
+        rows: Any = connection.execute(statement, (Many(lacking),)).fetchall()
+        new = {row[0]: row for row in rows}
+        known = {no: kept[no] for no in chunks if no in kept} | new
+        kept.keep(new)
+        return known
 
 
-def _counting(connection: Any) -> list[tuple[int, ChunkPlaces]]:
-    """Return the list in which the function of a connection notes places; make both at first."""
-    found: Any = connection.counted
-    if found is None:
-        found = connection.counted = []
-        note = found.append
+_rank_and_hash: Final = itemgetter(0, 1)
 
-        def count(api: Any) -> None:
-            size, locations = api.column_size, api.phrase_locations
-            places = list(map(locations, range(api.phrase_count)))
+
+class _Counting:
+    """The function of a connection that notes where chunks have words, and what it knows."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, ChunkPlaces]] = []
+        self.sizes: Mapping[int, tuple[int, int, int]] = {}  #: of chunks, those of ``ChunkPlaces``
+
+    def count(self, api: Any) -> None:
+        """Note the places of the current chunk of a query."""
+        no = api.rowid
+        sizes = self.sizes.get(no)
+        if sizes is None:
+            size = api.column_size
             text = size(2)
-            note((api.rowid, ChunkPlaces(size(0), text + size(3), text, places)))
+            sizes = size(0), text + size(3), text
+        places = list(map(api.phrase_locations, range(api.phrase_count)))
+        self.found.append((no, ChunkPlaces(*sizes, places)))
 
-        connection.register_fts5_function(_COUNTED, count)
+
+def _counting(
+    connection: Any, sizes: Mapping[int, tuple[int, int, int]]
+) -> list[tuple[int, ChunkPlaces]]:
+    """Return the empty list in which the function of a connection notes places.
+
+    ``sizes``: those of chunks that are known. The functions are made at first.
+    """
+    counting: _Counting | None = connection.counted
+    if counting is None:
+        counting = connection.counted = _Counting()
+        connection.register_fts5_function(_COUNTED, counting.count)
         connection.register_fts5_function(_ROWS, lambda api: api.row_count)
-    noted: list[tuple[int, ChunkPlaces]] = found
-    return noted
+    counting.found.clear()
+    counting.sizes = sizes
+    return counting.found
 
 
 def _make_terms(connection: Any) -> None:

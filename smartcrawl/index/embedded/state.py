@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection
 
 UNTIL: Final = "words until"  #: choice: the last chunk that has new words; none: all have
 _MOST: Final = 10_000  #: numbers that are kept of one state
+_MOST_CHUNKS: Final = 20_000  #: chunks whose facts are kept, some 300 bytes each
+_MOST_SITES: Final = 20  #: filters of sites whose contents are kept, each 80 kB at most
+_MOST_CONTENTS: Final = 2_000  #: contents whose records are kept, some 1 kB each
 _STATE: Final = "SELECT NULL, language FROM chunk_language UNION ALL SELECT name, value FROM choice"
 _VERSION: Final = "PRAGMA data_version"
 #: What a statement of PostgreSQL sees; empty in a transaction that has written something itself.
@@ -20,13 +25,38 @@ SELECT '', CASE WHEN pg_current_xact_id_if_assigned() IS NULL
 """
 
 
+class KeptRows(dict[Any, Any]):
+    """What was read, by numbers or other keys; a full one begins anew.
+
+    >>> kept = KeptRows(2)
+    >>> for number in (1, 2, 3):
+    ...     kept.keep({number: str(number)})
+    >>> kept
+    {3: '3'}
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def keep(self, rows: Mapping[Any, Any]) -> None:
+        """Keep rows, as long as nothing is written."""
+        if len(self) + len(rows) > self._most:
+            self.clear()
+        self.update(rows)
+
+
 @dataclass(slots=True)
 class IndexState:
-    """Facts about the words of a registry that hold until something is written to it."""
+    """Facts about a registry and its index that hold until something is written to it."""
 
     languages: list[str]  #: of chunks; unknown is ""
     until: int | None  #: the last chunk that has words of this version; None: all have
     version: tuple[int, int] | str = ""  #: of the data; empty: it does not hold
+    chunks: KeptRows = field(default_factory=partial(KeptRows, _MOST_CHUNKS))  #: facts of chunks
+    sizes: KeptRows = field(default_factory=partial(KeptRows, _MOST_CHUNKS))  #: words of chunks
+    records: KeptRows = field(default_factory=partial(KeptRows, _MOST_CONTENTS))  #: of contents
+    sites: KeptRows = field(default_factory=partial(KeptRows, _MOST_SITES))  #: contents at some
     _numbers: dict[Any, int] = field(default_factory=dict)
 
     def number(self, key: Any) -> int | None:

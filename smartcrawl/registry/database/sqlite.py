@@ -442,7 +442,7 @@ class SqliteConnection(apsw.Connection):
     dialect = "sqlite"
     has_vectors = False  #: whether the functions for vectors are loaded
     index_state: Any = None  #: what searches keep of its index
-    counted: list[Any] | None = None  #: where words were counted; None: nothing counts them yet
+    counted: Any = None  #: what counts words in its index; None: nothing does yet
     writes = False  #: whether what it commits is moved out of the WAL when it closes
     opened: tuple[int, int] | None = None  #: device and inode of its file; None: it is not checked
 
