@@ -27,8 +27,10 @@ from smartcrawl.rules.freshness import (
 from smartcrawl.rules.model import Standing
 from smartcrawl.rules.schedule import DAY, Schedule, is_due
 
+#: Data that rendered pages ask for are requests, too.
 _RUNS: Final = """
-SELECT started_at, requests FROM run WHERE source = ? AND due ORDER BY no DESC LIMIT 100
+SELECT started_at, requests + data_requests FROM run
+ WHERE source = ? AND due ORDER BY no DESC LIMIT 100
 """
 #: Each page with its changes. Content of its first run is no change. Ordered pages are visited.
 _PAGES: Final = f"""

@@ -18,6 +18,7 @@ from tests.lab.lab import Lab, page
 from tests.server.api_client import application, ask
 from tests.servers.cache import UnavailableError, absent
 from tests.servers.debian import debian_program
+from tests.servers.go import go_program
 from tests.site_server import Page
 
 ROOT: Final = Path(__file__).parents[2]
@@ -208,7 +209,7 @@ def test_each_alarm_has_its_remedy_and_a_row_of_the_manual():
 
 
 def test_the_dashboard_has_what_grafana_needs():
-    """Grafana's own check is not at hand: ids, places and data sources are checked here."""
+    """Ids, places and data sources; the test below asks Grafana's own types."""
     board = json.loads(DASHBOARD.read_text())
     panels: list[dict[str, Any]] = board["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
@@ -228,6 +229,45 @@ def test_the_dashboard_has_what_grafana_needs():
         taken |= cells
         for target in panel["targets"]:
             assert set(re.findall(r"\$(\w+)", target["expr"])) <= names
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("", "", ""),
+        ('"gridPos"', '"gridPoz"', "unexpected field 'gridPoz'"),
+        ('"schemaVersion": 39', '"schemaVersion": "39"', "schemaVersion"),
+        ('"orientation": "auto"', '"orientation": 7', "options.orientation"),
+    ],
+)
+def test_grafana_reads_the_dashboard_by_its_own_types(before: str, after: str, says: str):
+    """Its Foundation SDK knows each panel with its options, strictly."""
+    program = go_program(ROOT / "tests/grafana")
+    text = DASHBOARD.read_text()
+    assert before in text
+    changed = text.replace(before, after) if before else text
+    done = subprocess.run([program], input=changed, text=True, capture_output=True, check=False)
+    assert (done.returncode, says in done.stderr) == (int(bool(says)), True), done.stderr
+    assert says or not done.stderr
+
+
+@pytest.mark.long
+def test_promtool_takes_each_expression_of_the_dashboard(tmp_path: Path):
+    found = debian_program("prometheus", "usr/bin/promtool", "^prometheus")
+    if isinstance(found, UnavailableError):
+        absent(f"promtool is not available: {found}")
+    expressions = [
+        target["expr"].replace("$__rate_interval", "5m").replace("$__range", "1d")
+        for panel in json.loads(DASHBOARD.read_text())["panels"]
+        for target in panel["targets"]
+    ]
+    rules = [{"record": f"panel:{n}", "expr": expr} for n, expr in enumerate(expressions)]
+    file = tmp_path / "panels.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    command = [str(found[0]), "check", "rules", file]
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
+    assert (done.returncode, f"{len(rules)} rules found" in done.stdout) == (0, True), done.stdout
 
 
 @pytest.mark.long

@@ -103,6 +103,8 @@ def test_due_runs_alone_count_for_the_budget(docs: Desk):
     for due, at, requests in ((True, 50, 5), (False, 60, 999), (True, 70, 7)):
         docs.rows(_RUN, (due, at, at, requests))
     assert due_run_rows(docs.connection, 1) == [(50, 5), (70, 7)]
+    docs.rows("UPDATE run SET data_requests = 30 WHERE started_at = 70")
+    assert due_run_rows(docs.connection, 1) == [(50, 5), (70, 37)], "data of rendered pages"
 
 
 def test_next_visits_are_planned_of_visited_pages_and_of_those_whose_turn_did_not_come(docs: Desk):

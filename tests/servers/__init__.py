@@ -15,6 +15,7 @@ from tests.servers.elastic import (
     elasticsearch,
     elasticsearch_lookup,
 )
+from tests.servers.go import go_program
 from tests.servers.postgresql import GUEST, Postgres, postgres, postgres_lookup
 from tests.servers.processes import PortTakenError, Server, stop
 from tests.servers.redis import Redis, redis_lookup, redis_server
@@ -42,6 +43,7 @@ __all__ = [
     "debian_docs",
     "elasticsearch",
     "elasticsearch_lookup",
+    "go_program",
     "nginx",
     "nginx_lookup",
     "ogx_server",
