@@ -81,6 +81,9 @@ def test_a_function_word_has_no_mark_in_a_page_of_its_language(desk: Desk):
     }  # fmt: skip
     assert "[de page]" in snippet(desk, 'numero "de page"')
 
+    desk.index(BASE + "plain", "un chapitre de livre", document_fields={"language": "fr"})
+    assert snippet(desk, "chapitre de livre") == "un [chapitre] de [livre]"
+
 
 def test_function_words_of_another_script_do_not_count(desk: Desk):
     desk.index(BASE + "a", "Экспорт в PDF и в HTML", document_fields={"language": "ru"})

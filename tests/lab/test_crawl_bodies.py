@@ -96,6 +96,17 @@ def test_a_page_is_found_by_the_keywords_that_it_names(site: Site, crawl: Crawl)
     assert by_both["snippet"] == "How to set a <em>remission</em>"
 
 
+def test_keywords_are_not_shown_where_headings_have_the_words(site: Site, crawl: Crawl):
+    site.pages["/"] = (
+        "<title>Lamps</title><meta name=keywords content='lamps, lights'>"
+        "<h1>Lamps</h1><p>They shine.</p>"
+    )
+    crawl(site.url("/"))
+
+    assert [hit["snippet"] for hit in crawl.search("lamps")] == ["They shine."]
+    assert [hit["snippet"] for hit in crawl.search("lights")] == ["lamps, <em>lights</em>"]
+
+
 @pytest.mark.covers("R4-23", "U-07", "R0-60")
 def test_what_holds_no_readable_text_is_listed_and_never_searched(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/image", "/download", "/untyped", "/skipped.zip")
