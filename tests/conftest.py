@@ -21,7 +21,7 @@ from tests.crawls.commands import Crawl, CrawlIn, Scrapy
 from tests.crawls.crew import Crew, crew_of
 from tests.crawls.ready import end_zygote, zygote
 from tests.forks import common_folder
-from tests.registry.build import Desk
+from tests.registry.build import Desk, empty_registry
 from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.servers.sharepoint import SharepointServer
@@ -54,6 +54,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     beside.settle(session)
     if session.config.option.forks:
         zygote()  # one for all forks
+        empty_registry()
     return forks.pytest_runtestloop(session)
 
 

@@ -94,7 +94,7 @@ def at_once(step: Coroutine[Any, Any, Any]) -> Any:
 
 
 @cache
-def _empty_registry() -> bytes:
+def empty_registry() -> bytes:
     """The file of a registry without rows: to make one takes eight times longer than to copy it.
 
     The schema has tests of its own (test_registry_database.py).
@@ -106,7 +106,8 @@ def _empty_registry() -> bytes:
 
 
 @cache
-def _empty_registry_in_memory() -> SqliteConnection:
+def empty_registry_in_memory() -> SqliteConnection:
+    """A registry without rows, to copy."""
     connection = SqliteConnection(":memory:")
     migrate(connection, Path(":memory:"))
     return connection
@@ -117,7 +118,7 @@ def begin_registry(place: Path | str) -> None:
     if isinstance(place, Path) and not place.exists():
         private_folder(place.parent)
         private_file(place)
-        place.write_bytes(_empty_registry())
+        place.write_bytes(empty_registry())
 
 
 def in_sqlite(path: Path | None) -> Connection:
@@ -128,7 +129,7 @@ def in_sqlite(path: Path | None) -> Connection:
         migrate(connection, path)
         return connection
     connection = SqliteConnection(":memory:")
-    with connection.backup("main", _empty_registry_in_memory(), "main") as copying:
+    with connection.backup("main", empty_registry_in_memory(), "main") as copying:
         copying.step()
     return connection
 

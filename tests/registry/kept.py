@@ -16,7 +16,13 @@ from unittest.mock import patch
 import apsw
 
 from smartcrawl.registry.database import sqlite
-from smartcrawl.registry.database.sqlite import BUSY_TIMEOUT, SqliteConnection, connect_sqlite
+from smartcrawl.registry.database.sqlite import (
+    BUSY_TIMEOUT,
+    SqliteConnection,
+    apply_migrations,
+    connect_sqlite,
+)
+from tests.registry.build import empty_registry_in_memory
 
 _Place = tuple[str, tuple[int, int]]  #: path, and device and inode
 #: What a command gives to its connection, and the next one has to find anew.
@@ -88,11 +94,24 @@ def _reset(connection: SqliteConnection) -> None:
         given.pop(name, None)
 
 
+def _apply_migrations(connection: SqliteConnection, **until: int | None) -> None:
+    """Be ``apply_migrations``: give an empty file its tables by copying them."""
+    if until or connection.execute("SELECT count(*) FROM sqlite_schema").get:
+        apply_migrations(connection, **until)
+        return
+    with connection.backup("main", empty_registry_in_memory(), "main") as copying:
+        copying.step()
+
+
 @contextmanager
 def kept_connections() -> Iterator[None]:
-    """Keep connections meanwhile."""
+    """Keep connections meanwhile, and copy the tables of new files."""
     kept = KeptConnections()
-    with patch.object(sqlite, "connect_sqlite", kept.connect):
+    empty_registry_in_memory()  # made by the steps themselves
+    with (
+        patch.object(sqlite, "connect_sqlite", kept.connect),
+        patch.object(sqlite, "apply_migrations", _apply_migrations),
+    ):
         try:
             yield
         finally:

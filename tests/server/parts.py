@@ -8,13 +8,17 @@ values that no application changes. Only the function that a route calls is its 
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
 from fastapi import routing
 from fastapi._compat.v2 import ModelField, asdict
 from fastapi.dependencies import utils
+from jinja2 import BytecodeCache, Environment
+from jinja2.bccache import Bucket
 
+from smartcrawl.server.pages import pages
 from smartcrawl.server.stores import Stores
 
 
@@ -23,6 +27,7 @@ def share() -> None:
     ModelField.__post_init__ = _once_for_equal_fields(ModelField.__post_init__)  # type: ignore[method-assign]
     utils.get_typed_signature = _once_for_equal_functions(utils.get_typed_signature)
     routing._populate_api_route_state = _once_for_equal_routes(routing._populate_api_route_state)
+    pages.Environment = partial(Environment, bytecode_cache=_Templates())  # type: ignore[misc, assignment]
     Stores.__init__ = _noting(Stores.__init__)  # type: ignore[method-assign]
 
 
@@ -46,6 +51,19 @@ def _noting(make: Callable[..., None]) -> Callable[..., None]:
         _made.add(self)
 
     return made
+
+
+class _Templates(BytecodeCache):
+    """What templates were compiled to."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], Any] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._known.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._known[bucket.key, bucket.checksum] = bucket.code
 
 
 def _once_for_equal_fields(make: Callable[[ModelField], None]) -> Callable[[ModelField], None]:
