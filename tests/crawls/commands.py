@@ -388,7 +388,8 @@ class Crawl:
         """Whether the newest run's words, summed up, are the records of its source."""
         run = self.runs()[0]
         assert self.counted(run["run"])
-        return sum(run[word] for word in (*WORDS, MOVED)) == len(self.records(source=run["source"]))
+        of_source = [one for one in self.records() if one["source"] == run["source"]]  # asked once
+        return sum(run[word] for word in (*WORDS, MOVED)) == len(of_source)
 
     def counted(self, run: int) -> bool:
         """Whether the counts in the row of a run are those of a scan, as of one moment."""

@@ -10,7 +10,7 @@ from tests.crawls.commands import Crawl, Result
 from tests.hostile.codings import deflate_bomb
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 _MEMORY = 300 * 1024  #: KiB that a crawl may take at most
 _CPU_SECONDS = 15  #: what must be bounded would take minutes
@@ -57,6 +57,7 @@ def test_a_page_of_20_megabytes_is_read_where_it_is_allowed(site: Site, crawl: C
     assert crawl.hits("needle") == ["/"]
 
 
+@pytest.mark.long
 def test_elements_within_each_other_are_read(site: Site, crawl: Crawl):
     """ATT-34: 200,000 of them; neither the words nor the links within are lost."""
     home = html("Home", "/a", text="needle")

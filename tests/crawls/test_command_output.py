@@ -178,6 +178,7 @@ def ascii_ask(ascii_process: tuple[str, Scrapy], monkeypatch: pytest.MonkeyPatch
     return process
 
 
+@pytest.mark.long
 @pytest.mark.sqlite
 def test_a_terminal_with_ascii_shows_question_marks(shop: Site, crawl: Crawl, ascii_ask: Scrapy):
     helped = [(["--help", name], 0) for name in ("crawl", "registry")]
@@ -200,6 +201,7 @@ def test_a_terminal_with_ascii_shows_question_marks(shop: Site, crawl: Crawl, as
     assert "日本" in json.loads(lines)[-1]["blockReason"]
 
 
+@pytest.mark.long
 @pytest.mark.sqlite
 def test_progress_for_programs_loses_no_character(shop: Site, crawl: Crawl, ascii_ask: Scrapy):
     words = ["crawl", "site", "-a", f"source={NAME}", "--progress", "json"]

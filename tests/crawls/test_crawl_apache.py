@@ -19,6 +19,7 @@ from tests.site_server import html
 PAGES = 30
 
 
+@pytest.mark.long
 @pytest.mark.covers("RD-04", "R0-97")
 @pytest.mark.parametrize("coding", ["DEFLATE", "BROTLI_COMPRESS"])
 def test_a_filter_that_marks_its_tags_is_asked_for_the_plain_ones_too(crawl: Crawl, coding: str):

@@ -12,6 +12,7 @@ from tests.crawls.crew import Crew
 from tests.site_server import Page, Site, html
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lane", ["auto", "off"])
 def test_an_address_with_a_path_brings_its_folder_alone(site: Site, crawl: Crawl, lane: str):
     """Its robots.txt names a sitemap of the whole host, and arrives before the seed."""

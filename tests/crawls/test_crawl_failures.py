@@ -21,6 +21,7 @@ NO_ANSWERS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.covers("R4-40", "R4-42", "R4-43", "RD-09", "U-13", "U-19")
 def test_a_known_page_that_nobody_answers_for_stays_held_and_its_links_stay_in_force(
     site: Site, crawl: Crawl
@@ -51,6 +52,7 @@ def test_a_known_page_that_nobody_answers_for_stays_held_and_its_links_stay_in_f
     shows_recovered(crawl, site, names)
 
 
+@pytest.mark.long
 @pytest.mark.covers("R4-38", "U-11", "U-01", "R1-38")
 def test_a_new_page_that_fails_holds_nothing_and_is_new_when_it_answers(site: Site, crawl: Crawl):
     names = ["404", "500", "403", "nowhere"]

@@ -11,7 +11,7 @@ import pytest
 from tests.github_peer import GithubPeer
 from tests.site_server import Site, html
 
-pytestmark = pytest.mark.long(but=1)
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.crawls.commands import Crawl, Running, wait_until
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 PAGES = 60
 
@@ -39,6 +39,7 @@ def begin(crawl: Crawl, site: Site) -> Running:
     return running
 
 
+@pytest.mark.long
 @pytest.mark.covers("RD-22", "R1-36", "R4-30")
 def test_a_killed_run_is_told_by_the_next_start_and_goes_on_with_resume(site: Site, crawl: Crawl):
     slow_site(site)

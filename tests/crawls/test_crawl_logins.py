@@ -65,6 +65,7 @@ def test_engine_and_lane_log_in_once_a_run(crawl: Crawl, guard: GuardedSite):
     assert not any("cookie" in request.headers for request in robots)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wall", ["404", "302"])
 def test_a_session_that_ends_in_lane_and_engine_ages_nothing(
     crawl: Crawl, guard: GuardedSite, wall: str
@@ -137,6 +138,7 @@ class TokenSite(Site):
         return super().answer("GET", path, headers)
 
 
+@pytest.mark.long
 def test_a_token_of_another_host_logs_in(crawl: Crawl, guard: GuardedSite):
     """By engine and lane; its endpoint gets no token, and the pages no secret."""
     guard.token, guard.wall = "tok-77aa", "404"
@@ -202,6 +204,7 @@ def test_workers_log_in_each_and_try_a_wrong_password_once_together(crew: Crew, 
         assert words(crew.crawl) <= {"unchanged", "skipped", "orphaned"}
 
 
+@pytest.mark.long
 def test_a_secret_is_nowhere(crawl: Crawl, guard: GuardedSite):
     """Neither in files, tables and logs, nor in what commands print, nor in a list of processes."""
     seen: list[str] = []

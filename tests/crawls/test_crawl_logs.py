@@ -11,7 +11,7 @@ import pytest
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=3)
+pytestmark = pytest.mark.long(but=2)
 
 LINE = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+\] (DEBUG|INFO|WARNING|ERROR|CRITICAL): ."
@@ -242,6 +242,7 @@ def test_a_program_that_configures_logging_itself_gets_the_format(site: Site, cr
     assert any("run 1 of" in line["event"] for line in objects(said))
 
 
+@pytest.mark.long
 def test_a_spider_without_a_run_gets_the_format(site: Site, talker: Crawl):
     site.pages["/"] = Page(html("Home"), headers={"X-Said": "hello"})
     settings = {"SPIDER_MODULES": "talker", "LOG_FORMAT": "json"}

@@ -18,7 +18,7 @@ from tests.crawls.bound_by_modes import OVERRIDES
 from tests.crawls.commands import ROOT, Crawl, Result, Scrapy
 from tests.site_server import Site, html
 
-pytestmark = pytest.mark.long(but=3)
+pytestmark = pytest.mark.long(but=1)
 
 _OTHER = 65_534  #: "nobody" of most systems
 _DROP = 24  #: PR_CAPBSET_DROP of prctl(2)
@@ -55,24 +55,16 @@ def pages(site: Site) -> Site:
     return site
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("umask", [0o000, 0o777], ids=["umask-000", "umask-777"])
-def test_what_a_crawl_writes_is_its_users_alone(pages: Site, tmp_path: Path, umask: int):
+def test_what_a_crawl_writes_is_its_users_alone(pages: Site, crawl: Crawl, umask: int):
     """Files, folders, SQLite's own files while it runs, a log and an export in there."""
-    data = tmp_path / "data"
-    script = (
-        "import os, sys\n"
-        f"os.umask({umask})\n"
-        "from scrapy.cmdline import execute\n"
-        "execute(['scrapy', *sys.argv[1:]])\n"
-    )
-    environment = {**os.environ, "DATA_DIR": str(data), "AUTOTHROTTLE_ENABLED": "0"}
-    log = data / "crawl.log"
-    crawl = ["crawl", "site", "-a", f"url={pages.url('/')}"]
+    crawl.environment |= {"ARRANGED_BY": "tests.crawls.own_umask", "UMASK": f"{umask:o}"}
+    data = crawl.data_dir
+    words = ["crawl", "site", "-a", f"url={pages.url('/')}"]
     export = ["registry", "--format", "jsonl", "--output", str(data / "export.jsonl")]
-    for arguments in (crawl, [*crawl, "-s", f"LOG_FILE={log}"], export):
-        subprocess.run(
-            [sys.executable, "-c", script, *arguments], cwd=ROOT, env=environment, check=True
-        )
+    for arguments in (words, [*words, "-s", f"LOG_FILE={data / 'crawl.log'}"], export):
+        crawl.run(*arguments)
 
     found = modes(data)
     assert {

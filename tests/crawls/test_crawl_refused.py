@@ -93,6 +93,7 @@ def test_a_page_that_the_database_refuses_fails_alone(site: Site, held: Crawl, l
     assert held.counts_add_up()
 
 
+@pytest.mark.long
 @pytest.mark.covers("R1-36")
 def test_the_run_ends_where_the_failure_cannot_be_stored_either(site: Site, held: Crawl):
     publish(site, 2)

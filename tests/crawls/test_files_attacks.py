@@ -15,7 +15,7 @@ from tests.crawls.test_crawl_formats import bomb, docx, pdf
 from tests.site_server import Page, Site, html
 from tests.sources.listing.trees import chain, listen
 
-pytestmark = [pytest.mark.long(but=3), pytest.mark.alone, pytest.mark.embedded]
+pytestmark = [pytest.mark.long(but=2), pytest.mark.alone, pytest.mark.embedded]
 
 SECRET = "albatross"  #: a word of files that are not to be read
 STEP = "d" * 30
@@ -270,6 +270,7 @@ def test_what_takes_the_place_of_a_file_leads_nowhere(tmp_path: Path, crawl: Cra
     (folder.path / "refused").chmod(0o755)
 
 
+@pytest.mark.long
 @pytest.mark.covers("R1-28")
 def test_emptied_files_are_news_and_no_fault_of_a_server(tmp_path: Path, crawl: Crawl):
     """On the web, so many collapsed pages would be held back."""

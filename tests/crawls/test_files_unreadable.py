@@ -12,7 +12,7 @@ from tests.crawls.test_github_story import story as repository
 
 __all__ = ["folder", "repository", "story"]
 
-pytestmark = [pytest.mark.long(but=1), pytest.mark.alone, pytest.mark.embedded]
+pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.embedded]
 
 BROKEN = "no workbook at all"
 LISTED = {"unchanged": 1, "failed": 2, "notModified": 3}

@@ -47,6 +47,7 @@ def _commits(folder: Path) -> int:
     return len((folder / "commits").read_text().splitlines())
 
 
+@pytest.mark.long
 @pytest.mark.covers("R3-62", "R3-63", "R3-66")
 @pytest.mark.parametrize("number", range(1, MOST + 1))
 def test_two_crawls_at_once_end_as_one_after_the_other(place: Place, tmp_path: Path, number: int):

@@ -105,6 +105,7 @@ def _tops(libraries: LibraryCrawl) -> dict[str, set[str]]:
     return {kind: tops for kind, tops in found.items() if tops}
 
 
+@pytest.mark.long
 @pytest.mark.covers("R3-18", "R3-59")
 @pytest.mark.parametrize("row", table("scope"), ids=lambda row: row[0])
 def test_each_scope(

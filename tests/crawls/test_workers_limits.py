@@ -17,7 +17,7 @@ from tests.crawls.commands import Crawl, Scrapy, wait_until
 from tests.crawls.crew import Crew
 from tests.site_server import Page, Site, TimedSite, html
 
-pytestmark = pytest.mark.long(but=1)
+pytestmark = pytest.mark.long
 
 _SLOW = 0.5  #: seconds until a page of the timed site answers
 _DELAY = 0.2
@@ -39,6 +39,7 @@ def fan(site: Site, count: int, delay: float = 0) -> list[str]:
     return names
 
 
+@pytest.mark.long
 @pytest.mark.covers("R2-43")
 def test_workers_together_ask_a_host_as_little_as_one_would(timed: TimedSite, crew: Crew):
     names = fan(timed, 10, _SLOW)
