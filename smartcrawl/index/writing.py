@@ -364,9 +364,11 @@ class EmbeddedIndexing:
     def __init__(self, sink: Callable[[Connection], AnalyzingSink]) -> None:
         self._sink = sink
 
-    def analyzed(self, connection: Connection, text: IndexedText) -> list[Chunk]:
+    def analyzed(
+        self, connection: Connection, text: IndexedText, former: int | None
+    ) -> list[Chunk]:
         """Return the chunks of a text with their words; see ``ports.Indexing``."""
-        return self._sink(connection).analyzed(text)
+        return self._sink(connection).analyzed(text, former)
 
     def perform(
         self,
@@ -466,7 +468,9 @@ class RemoteIndexing:
         self.vectors = vectors
         self._at_once = _BATCH if vectors is None else _BATCH_WITH_VECTORS
 
-    def analyzed(self, connection: Connection, text: IndexedText) -> list[Chunk]:
+    def analyzed(
+        self, connection: Connection, text: IndexedText, former: int | None
+    ) -> list[Chunk]:
         """Return the chunks of a text: the index makes their words itself."""
         return list(text.chunks)
 

@@ -58,7 +58,7 @@ class Sink(Protocol):
 class AnalyzingSink(Sink, Protocol):
     """An index beside the registry, which makes the words of its chunks itself."""
 
-    def analyzed(self, text: IndexedText) -> list[Chunk]:
+    def analyzed(self, text: IndexedText, former: int | None) -> list[Chunk]:
         """Return the chunks of a text with their words, by ``Indexing.analyzed``."""
 
 
@@ -133,7 +133,9 @@ class Indexing(Protocol):
             SinkError: the index accepts nothing any more; nothing was done.
         """
 
-    def analyzed(self, connection: Connection, text: IndexedText) -> list[Chunk]:
+    def analyzed(
+        self, connection: Connection, text: IndexedText, former: int | None
+    ) -> list[Chunk]:
         """Return the chunks of a text with what the index will store of them.
 
         ``Sink.put`` and ``Sink.prepare`` take them in place of the chunks, so that a transaction,

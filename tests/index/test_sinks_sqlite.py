@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.index.embedded.sqlite import EmbeddedIndex
+from smartcrawl.index.embedded.sqlite import AnalyzedChunks, EmbeddedIndex
 from smartcrawl.index.search import search_hit_as_data
 from smartcrawl.index.writing import OutgoingIndexWrites
 from smartcrawl.registry.index_protocols import IndexedText
@@ -86,6 +86,37 @@ def test_chunks_that_are_analyzed_before_are_written_like_others(desk: Desk, tex
     assert plain == analyzed
     assert len(words(desk.connection, "name")) == 2 * max(len(texts), 1)
     assert len(words(desk.connection, "second")) == 2 * texts.count("second")
+    assert index_is_sound(desk.connection)
+
+
+def test_of_a_changed_text_only_the_words_of_other_chunks_are_made_before(desk: Desk):
+    sink = EmbeddedIndex(desk.connection)
+    sink.put(1, "Names", [chunk("first"), chunk("second")], "en")
+    sink.flush()
+
+    made = sink.analyzed(IndexedText("Names", [chunk("first"), chunk("third")], "en"), 1)
+    assert isinstance(made, AnalyzedChunks)
+    assert [each[2] is not None for each in made.rows] == [False, True]
+    sink.remove(1)
+    sink.put(2, "Names", made, "en")
+    sink.flush()
+
+    assert [len(words(desk.connection, word)) for word in ("first", "second", "third")] == [1, 0, 1]
+    assert index_is_sound(desk.connection)
+
+
+def test_words_that_another_page_took_meanwhile_are_made_after_all(desk: Desk):
+    sink = EmbeddedIndex(desk.connection)
+    sink.put(1, "Names", [chunk("first")], "en")
+    sink.flush()
+    made = sink.analyzed(IndexedText("Names", [chunk("first")], "en"), 1)
+    sink.remove(1)
+    sink.flush()
+
+    sink.put(2, "Names", made, "en")
+    sink.flush()
+
+    assert len(words(desk.connection, "first")) == 1
     assert index_is_sound(desk.connection)
 
 

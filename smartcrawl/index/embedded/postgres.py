@@ -54,8 +54,11 @@ SELECT gin_clean_pending_list(oid) FROM pg_class
 class PostgresIndex(IndexBuffer):
     """Writes chunks and their words over the registry's connection, in its transaction."""
 
-    def analyzed(self, text: IndexedText) -> list[Chunk]:
-        """Return the chunks of a text with their columns and words."""
+    def analyzed(self, text: IndexedText, former: int | None = None) -> list[Chunk]:
+        """Return the chunks of a text with their columns and words.
+
+        Those of a ``former`` content are all written anew.
+        """
         title, chunks, language = text
         if not chunks:
             return []

@@ -130,6 +130,7 @@ SELECT no, content, position, title, headings, text, pictures, language,
        level, types, repeated, hash, places
   FROM chunk WHERE content IN carray(?)
 """
+_HELD_TEXTS = "SELECT title, headings, text, pictures, language FROM chunk WHERE content = ?"
 _COLUMNS = "UPDATE chunk SET level = ?, types = ?, repeated = ?, hash = ?, places = ? WHERE no = ?"
 _MOVE = "UPDATE chunk SET content = ?, position = ? WHERE no = ?"
 _REMOVE_WORDS = "DELETE FROM chunk_words WHERE rowid IN carray(?)"
@@ -146,12 +147,23 @@ class EmbeddedIndex(IndexBuffer):
     once a page halves the cost of indexing.
     """
 
-    def analyzed(self, text: IndexedText) -> list[Chunk]:
-        """Return the chunks of a text with their rows, columns and words."""
+    def analyzed(self, text: IndexedText, former: int | None = None) -> list[Chunk]:
+        """Return the chunks of a text with their rows, columns and words.
+
+        Chunks that the ``former`` content of its page has, too, keep their words, and get none.
+        """
         title, chunks, language = text
         if not chunks:
             return []
-        return AnalyzedChunks(chunks, list(_rows_with_words(title, chunks, language)))
+        made = isinstance(chunks, MadeChunks) and chunks.suits(FTS5, title, language)
+        if former is None or made:
+            return AnalyzedChunks(chunks, list(_rows_with_words(title, chunks, language)))
+        held = set(self._connection.execute(_HELD_TEXTS, (former,)).fetchall())
+        rows = [
+            (row, columns, None if row[:5] in held else chunk_words(*row[:5], names=row[5]))
+            for row, columns in _rows(title, chunks, language)
+        ]
+        return AnalyzedChunks(chunks, rows)
 
     def flush(self) -> None:
         """Write the additions and removals since the last call.
@@ -171,7 +183,7 @@ class EmbeddedIndex(IndexBuffer):
                 made = list(_rows_with_words(title, chunks, language))
             if made is not None:
                 rows_of_text = [(row, columns) for row, columns, _ in made]
-                known.update((row, words) for row, _, words in made)
+                known.update((row, words) for row, _, words in made if words is not None)
             else:
                 rows_of_text = list(_rows(title, chunks, language))
             for position, (row, columns) in enumerate(rows_of_text):

@@ -136,12 +136,15 @@ def prepare_content_rows(
 
 
 def _with_new_contents(
-    connection: Connection, source: int, visits: Iterable[Visit]
+    connection: Connection, source: int, visits: Iterable[Visit], *, changed: bool = False
 ) -> Iterable[Visit]:
-    """Return those visits that bring the first content of a page, each content once."""
+    """Return those visits that bring the first content of a page, each content once.
+
+    With ``changed`` also those that bring another content of a page.
+    """
     fresh: dict[bytes, Visit] = {}
     for visit in visits:
-        new = visit.action is Action.INDEX and visit.page.record.content is None
+        new = visit.action is Action.INDEX and (changed or visit.page.record.content is None)
         if new and visit.parsed.content_hash is not None:
             fresh.setdefault(visit.parsed.content_hash, visit)
     if not fresh:
@@ -164,12 +167,13 @@ def prepare_visits(
     visits: Sequence[Visit],
     *,
     trackers: Trackers,
-    analyzed: Callable[[Connection, IndexedText], list[Chunk]],
+    analyzed: Callable[[Connection, IndexedText, int | None], list[Chunk]],
 ) -> None:
     """Make what the transaction will store of visits, while none is open and no process waits.
 
-    ``analyzed`` returns the chunks of a text with what the index makes of them. Data that cannot be
-    stored are left to the transaction, which says of which visit they are.
+    ``analyzed`` returns the chunks of a text with what the index makes of them, but for what it has
+    of the former content of the page (content.no). Data that cannot be stored are left to the
+    transaction, which says of which visit they are.
     """
     dialect = connection.dialect
     for visit in visits:
@@ -180,9 +184,10 @@ def prepare_visits(
             if parsed.links is not None:
                 parsed.links = _stored_links(parsed, parsed.links, dialect, trackers)
                 parsed.packed_links = True
-    for visit in _with_new_contents(connection, source, visits):
+    for visit in _with_new_contents(connection, source, visits, changed=True):
         with suppress(ValueError, TypeError, OverflowError):
-            visit.parsed.chunks = analyzed(connection, _indexed_text(visit))
+            former = visit.page.record.content
+            visit.parsed.chunks = analyzed(connection, _indexed_text(visit), former)
 
 
 def hold_content_row(
