@@ -26,7 +26,7 @@ from io import BufferedReader, RawIOBase
 from itertools import chain
 from math import inf
 from operator import le
-from threading import Event, Lock, Thread
+from threading import BoundedSemaphore, Event, Lock, Thread
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -330,6 +330,9 @@ logger = logging.getLogger(__name__)
 
 PAGES: Final = 25  #: so many pages wear a process out as much as one other document
 _PIPE: Final = 512 * 1024  #: bytes of answers in the pipe
+#: The same of requests: most portions of pages are written with one call, for which the process
+#: need not wait for Python's lock.
+_PIPE_OF_REQUESTS: Final = 1024 * 1024
 _START_SECONDS: Final = 60.0  #: limit for the start of a process
 _END_SECONDS: Final = 10.0  #: limit for the end of a process that was killed
 _COMPLAINT: Final = 4_096  #: bytes at the end of its standard error that count
@@ -384,6 +387,7 @@ class ParserProcess:
         if sys.platform == "linux":
             with suppress(OSError):  # more than the system grants
                 fcntl.fcntl(self._output.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+                fcntl.fcntl(self._input.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_OF_REQUESTS)
 
     @property
     def alive(self) -> bool:
@@ -497,6 +501,7 @@ _T = TypeVar("_T")
 MIB: Final = 1024 * 1024
 MAX_DOCUMENTS: Final = 200  #: read by one process; the leaks of its libraries end with it
 _MAX_TYPE: Final = 1_000  #: characters of a Content-Type header
+_MOST_WAITING: Final = 16 * MIB  #: bytes of answers that wait to be parsed
 _CHILD: Final = ("-P", "-m", "smartcrawl.extract.child")
 _PAGES_ONLY: Final = "pages"  #: its last argument, for a start in two thirds of the time
 
@@ -549,16 +554,23 @@ class _Expected(NamedTuple):
         return ReadDocument(**read, parts=self.maker.parse(parts, document, self.url))
 
 
-def _taken(
+def _received(
     process: ParserProcess, answers: Iterator[bytes], expected: Sequence[_Expected]
-) -> Iterator[Document | FormatError]:
-    """Yield the answers of a process, until it can give no more."""
+) -> Iterator[bytes | Document | FormatError]:
+    """Yield the answers of a process, until it can give no more.
+
+    Documents are parsed later, while the process reads on; but errors at once, as one may end it,
+    and documents too, where very much waits to be parsed.
+    """
+    waiting = 0
     for document in expected:
         try:
-            yield document.parsed(next(answers))
+            answer = next(answers)
+            waiting += len(answer)
+            is_late = answer[:1] != b"E" and waiting <= _MOST_WAITING
+            yield answer if is_late else document.parsed(answer)
         except AnswerError as error:
-            process.kill()
-            yield FormatError(FormatFault.CRASHED, f"its reader answered with {error}")
+            yield _ended_for(process, error)
             return
         except FormatError as error:
             if error.kind is FormatFault.MEMORY:
@@ -566,6 +578,25 @@ def _taken(
             yield error
             if not process.alive:
                 return
+
+
+def _parsed(
+    process: ParserProcess,
+    received: Iterable[bytes | Document | FormatError],
+    expected: Sequence[_Expected],
+) -> Iterator[Document | FormatError]:
+    """Yield the documents of answers. A wrong one ends its process, and none after it counts."""
+    for answer, document in zip(received, expected, strict=False):
+        try:
+            yield document.parsed(answer) if isinstance(answer, bytes) else answer
+        except AnswerError as error:
+            yield _ended_for(process, error)
+            return
+
+
+def _ended_for(process: ParserProcess, error: AnswerError) -> FormatError:
+    process.kill()
+    return FormatError(FormatFault.CRASHED, f"its reader answered with {error}")
 
 
 class FormatPool:
@@ -595,7 +626,10 @@ class FormatPool:
         self._cpu_seconds = cpu_seconds
         self._wall_seconds = wall_seconds
         self._arguments = (_PAGES_ONLY,) if pages_only or maker is not None else ()
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="formats")
+        # A process reads the next pages while a second thread parses its answers to the last ones.
+        threads = 2 * workers if self._arguments else workers
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="formats")
+        self._turns = BoundedSemaphore(workers)
         self._lock = Lock()
         self._idle: list[ParserProcess] = []
         self._jobs: set[_Job] = set()
@@ -718,12 +752,13 @@ class FormatPool:
 
     def _start(self, job: _Job) -> None:
         """Start a process that waits for its first document, in a thread."""
-        process, keep = self._process(), False
-        try:
-            keep = job.take(process)
-            self._begin(process)
-        finally:
-            self._put_back(process, keep=job.leave() and keep)
+        with self._turns:
+            process, keep = self._process(), False
+            try:
+                keep = job.take(process)
+                self._begin(process)
+            finally:
+                self._put_back(process, keep=job.leave() and keep)
 
     def _ask(
         self,
@@ -740,21 +775,24 @@ class FormatPool:
         Raises:
             FormatError: it does not start, or its job was cancelled.
         """
-        process = self._process()
-        keep = False
-        try:
-            if not job.take(process):
-                what = "the document was given up before it was read"
-                raise FormatError(FormatFault.CRASHED, what, lasting=False)
-            self._begin(process)
-            counted = share.budget.reading(share.host) if share is not None else nullcontext()
-            asked_for = process.ask(header, body, self._wall_seconds, pages)
-            with counted, closing(asked_for) as answers:
-                found = list(_taken(process, answers, expected))
-            keep = len(found) == len(expected) and process.alive
-            return found
-        finally:
-            self._put_back(process, keep=job.leave() and keep)
+        with self._turns:
+            process, keep = self._process(), False
+            try:
+                if not job.take(process):
+                    what = "the document was given up before it was read"
+                    raise FormatError(FormatFault.CRASHED, what, lasting=False)
+                self._begin(process)
+                counted = share.budget.reading(share.host) if share is not None else nullcontext()
+                asked_for = process.ask(header, body, self._wall_seconds, pages)
+                with counted, closing(asked_for) as answers:
+                    found = list(_received(process, answers, expected))
+                keep = len(found) == len(expected) and process.alive
+            finally:
+                self._put_back(process, keep=job.leave() and keep)
+        documents = list(_parsed(process, found, expected))
+        if len(documents) < len(expected) or not process.alive:
+            self._drop(process)
+        return documents
 
     def _process(self) -> ParserProcess:
         """Return an idle process for this job alone, or a new one if none is idle."""
@@ -783,6 +821,14 @@ class FormatPool:
                 " read those of strangers elsewhere",
                 ", ".join(process.missing),
             )
+
+    def _drop(self, process: ParserProcess) -> None:
+        """End a process that an answer has shown to be no reader, unless another job has it."""
+        with self._lock:
+            if process not in self._idle:
+                return
+            self._idle.remove(process)
+        process.end()
 
     def _put_back(self, process: ParserProcess, *, keep: bool) -> None:
         with self._lock:

@@ -43,7 +43,16 @@ class _Place(NamedTuple):
 
 def document_lines(document: Document) -> list[Line]:
     """Return the headings and lines of a document, in their order."""
-    return [place.line for place in _places(document)]
+    found: list[Line] = []
+    for section in document.sections:
+        if all(block.kind == LIST for block in section.blocks):  # most: takes a quarter less time
+            texts = [text for text in section.text.split("\n") if text and not text.isspace()]
+            if section.heading:
+                texts.insert(0, _HEADING + section.heading)
+            found += map(_line, texts)
+        else:
+            found += (place.line for place in _places(Document(sections=(section,))))
+    return found
 
 
 def repeated_marks(document: Document, known: RepeatedLines) -> tuple[Mark, ...]:

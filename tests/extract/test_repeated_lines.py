@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from hashlib import blake2b
 
 import pytest
@@ -10,13 +11,14 @@ from hypothesis import strategies as st
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.html import parse_html
+from smartcrawl.extract.repeated import _places as places_of
 from smartcrawl.extract.repeated import (
     document_lines,
     document_without,
     marks_as_text,
     repeated_marks,
 )
-from smartcrawl.model.documents import Document, Section
+from smartcrawl.model.documents import Block, Document, Section
 from smartcrawl.rules.repeated import Line, RepeatedLines, find_repeated_lines
 from tests.extract.repeating_sites import SITES, made_site
 
@@ -49,6 +51,19 @@ def test_a_tenth_of_the_repeated_lines_stays_at_most_and_nothing_rare_goes(name:
     assert after <= before / 10
     assert min(stands[line] for line in gone) >= len(pages) / 5
     assert not any(line in gone for page in pages for line in page.own)
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_lines_of_a_document_are_those_that_its_marks_know(name: str):
+    documents = [read(page.markup) for page in made_site(name)]
+    text = "one\n \t\n\n  two\u2003words  \nthree"
+    documents.append(Document(sections=(Section(1, "", text), Section(2, "Head", ""))))
+    documents.append(
+        replace(documents[-1], sections=(Section(0, "a", text, (Block("code", 0, 4),)),))
+    )
+
+    for document in documents:
+        assert document_lines(document) == [place.line for place in places_of(document)]
 
 
 # Documents without their marks

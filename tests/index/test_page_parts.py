@@ -247,14 +247,14 @@ def test_a_process_makes_the_chunks_of_the_page_that_it_reads():
     assert found.parts.made == chunks.made
 
 
-#: A process that was taken over, and answers every page with some bytes.
+#: A process that was taken over, and has some answers, whatever it is asked.
 TAKEN_OVER = """
 import sys
 def frame(data): sys.stdout.buffer.write(len(data).to_bytes(4, "big") + data)
 frame(b"[]")
 sys.stdout.buffer.flush()
 sys.stdin.buffer.read(4)
-frame({!r})
+for answer in {!r}: frame(answer)
 sys.stdout.buffer.flush()
 sys.stdin.buffer.read()
 """
@@ -276,7 +276,7 @@ def test_a_process_with_other_parts_is_ended(answer: Callable[[bytes], bytes], m
         with pytest.raises(AnswerError):
             document_parts_from_wire(told)
         return
-    monkeypatch.setattr(pools, "_CHILD", ("-c", TAKEN_OVER.format(told), "-"))
+    monkeypatch.setattr(pools, "_CHILD", ("-c", TAKEN_OVER.format([told]), "-"))
     parts = ChunkParts(FTS5, SIZE, {})
 
     found = read(TASK, parts)
@@ -286,9 +286,28 @@ def test_a_process_with_other_parts_is_ended(answer: Callable[[bytes], bytes], m
 
 def test_parts_that_nothing_asked_for_end_the_process(monkeypatch):
     told = wire_document_with_parts(document(), b"[]")
-    monkeypatch.setattr(pools, "_CHILD", ("-c", TAKEN_OVER.format(told)))
+    monkeypatch.setattr(pools, "_CHILD", ("-c", TAKEN_OVER.format([told])))
 
     assert read(TASK, None).kind is FormatFault.CRASHED
+
+
+def test_no_answer_after_a_wrong_one_counts(monkeypatch):
+    """Another process reads the page after it, though an answer for that page had come."""
+    first, late = (wire_document(Document(title, content_type="text/html")) for title in "ab")
+    monkeypatch.setattr(pools, "_CHILD", ("-c", TAKEN_OVER.format([first, b"D[", late])))
+
+    async def work() -> list[Any]:
+        pool = FormatPool(1, pages_only=True)
+        try:
+            found = await pool.read_pages([TASK] * 3, Selected())
+            assert [process.alive for process in pool._idle] == [True]
+            return found
+        finally:
+            await pool.close()
+
+    found = asyncio.run(work())
+
+    assert (found[0].title, found[1].kind, found[2].title) == ("a", FormatFault.CRASHED, "a")
 
 
 def test_parts_that_are_too_long_stay_away():
