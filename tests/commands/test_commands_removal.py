@@ -5,7 +5,7 @@ import re
 import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,10 @@ from smartcrawl.sources.base import SourceExtractionConfig
 from smartcrawl.sources.scope import SiteScope
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.index.asking import search
+from tests.lab.lab_crawl import LabCrawl
+from tests.lab.lab_site import Web
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
+from tests.registry.kept import kept_connections
 from tests.registry.spare import Spare
 from tests.site_server import Page, Site, html
 
@@ -36,14 +39,17 @@ _ERRORS = {404: Outcome.NOT_FOUND, 403: Outcome.HTTP_ERROR, 503: Outcome.TRANSIE
 class World:
     """A registry: `crawl` writes runs into it, `run` starts commands over it."""
 
-    def __init__(self, folder: Path, ask: Scrapy, url: str | None = None) -> None:
+    def __init__(self, folder: Path, url: str | None = None) -> None:
         (folder / "data").mkdir()
         self.folder = folder
         self.place = url or folder / "data" / "registry.db"
         self.desk = Desk(folder / "data" / "registry.db")
         if url is None:
             self.desk.connection.execute("PRAGMA synchronous = OFF").fetchall()  # it costs time
-        self._ask = ask
+        self._commands = LabCrawl(folder, Web(), url)
+        self._commands.environment = {"MAX_UNVERIFIED_DAYS": "0"}  # the last runs are long ago
+        if url is not None:
+            self._commands.environment["REGISTRY_URL"] = url
         self._sources = folder / "sources.toml"
         self.declare(SOURCES)
         told = SourceExtractionConfig().fingerprint(Mode.INDEX)
@@ -98,11 +104,7 @@ class World:
             desk.seal(now=now, look=False)
 
     def run(self, *args: str, expect: int | None = 0) -> Result:
-        environment = {"DATA_DIR": str(self.folder / "data"), "SOURCES_FILE": str(self._sources)}
-        environment["MAX_UNVERIFIED_DAYS"] = "0"  # the last runs of these worlds are long ago
-        if isinstance(self.place, str):
-            environment["REGISTRY_URL"] = self.place
-        result = self._ask.run(list(args), environment)
+        result = self._commands.run(*args, expect=None)
         assert expect in (None, result.status), f"{args}: {result}"
         assert "Traceback" not in result.err
         return result
@@ -140,22 +142,30 @@ class World:
 
 
 @pytest.fixture
+def connections(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep connections to SQLite open from command to command; with --all none is."""
+    is_kept = getattr(request, "param", not request.config.option.all)
+    with kept_connections() if is_kept else nullcontext():
+        yield
+
+
+@pytest.fixture
 def world(
     tmp_path: Path,
-    ask: Scrapy,
+    connections: None,
     stack: str,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[World]:
     if stack == "sqlite":
-        world = World(tmp_path, ask)
+        world = World(tmp_path)
         yield world
         world.desk.close()
         return
     spare: Spare = request.getfixturevalue("spare_registries")
     url = spare.take()
     monkeypatch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
-    world = World(tmp_path, ask, url)
+    world = World(tmp_path, url)
     yield world
     world.desk.close()
     spare.put_back(url)
@@ -229,6 +239,7 @@ def test_orphans_are_purged_whatever_their_age_and_the_message_says_how_to_undo(
 
 
 @pytest.mark.sqlite
+@pytest.mark.parametrize("connections", [False], indirect=True)
 def test_a_command_leaves_one_file_behind(orphaned: World):
     orphaned.desk.close()
 
