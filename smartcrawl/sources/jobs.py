@@ -53,7 +53,7 @@ _SUBJECT: Final = re.compile("(Input|String|List) should")
 _LONGEST: Final = 255  #: characters of an unknown key that is repeated
 #: Keys of sources that could give away pages or secrets, or turn the crawler into a tool.
 _IN_FILES: Final = frozenset(
-    {"auth", "visibility", "hook", "headers", "proxy", "data_hosts", "data_posts"}
+    {"auth", "visibility", "hook", "headers", "proxy", "obey_robots", "data_hosts", "data_posts"}
 )
 
 

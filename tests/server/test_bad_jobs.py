@@ -156,6 +156,19 @@ def test_nothing_of_the_server_can_be_set(stock: Stocked):
     assert stock.connection.execute("SELECT count(*) FROM job").get == before
 
 
+@pytest.mark.parametrize("part", ["", "config", "filters"])
+def test_what_could_steal_a_secret_or_a_page_stands_in_files_only(stock: Stocked, part: str):
+    keys = ("auth", "headers", "proxy", "obey_robots", "data_hosts", "data_posts", "visibility")
+    bodies = [body("mine", **({part: {key: {}}} if part else {key: {}})) for key in keys]
+
+    answers = posted(stock, bodies)
+
+    told = [answer.json()["error"]["details"]["reason"] for answer in answers]
+    assert told == [
+        f"{key} stands in files only: declare the source in sources.toml" for key in keys
+    ]
+
+
 AGENTS = (
     "a\r\nX-Injected: 1", "a\nX-Injected: 1", "a\rX: 1", "a\x0bb", "a\x0cb", "a\x85b", "a\u2028b",
     "a\u2029b", "a\tb", "a\x7f", "\x1b[2J", " a", "a ", "", " ", "é", "a\u200bb", "a" * 257,

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from smartcrawl.model.option_groups import ElasticsearchTarget
 from smartcrawl.model.urls import normalize_url, url_digest, url_item_id
 from smartcrawl.registry.connection import transaction
 from smartcrawl.server.explained.fetching import FetchedPage, NotFetchedError, PageFetch
@@ -25,11 +26,13 @@ from smartcrawl.server.robots import RobotsAnswer, RobotsDownload
 from smartcrawl.server.stores import Stores
 from tests.choices import options
 from tests.index.meanings import desk_at
+from tests.index.remote_desk import RemoteDesk
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
 from tests.server.api_client import ORDER, application
 from tests.server.described import Described, Operation
 from tests.server.mcp.test_mcp_http import Web, call, program
+from tests.servers import Elasticsearch
 
 NOW = 1_750_000_000
 HOST = "zanzibar.example"
@@ -211,16 +214,22 @@ def plant(desk: Desk, folder: Path) -> None:
 class Served:
     """A registry, and its two servers."""
 
-    def __init__(self, folder: Path, url: str, *, private: bool) -> None:
-        """``url``: of a registry in PostgreSQL; "": in SQLite."""
+    def __init__(
+        self, folder: Path, url: str, index: ElasticsearchTarget | None = None, *, private: bool
+    ) -> None:
+        """``url``: of a registry in PostgreSQL; "": in SQLite. ``index``: None: beside it."""
         folder.mkdir()
         declare(folder, private=private)
         self.folder = folder
         place: Path | str = url or folder / "registry.db"
+        self.elsewhere = {} if index is None else {"elasticsearch": index}
         self.desk = desk_at(url) if url else Desk(folder / "registry.db")
+        if index is not None:
+            self.desk.close()
+            self.desk = RemoteDesk(options(folder, **self.elsewhere), folder / "registry.db")
         self.keys = fill(self.desk, folder, private=private)
         unlimited = {"jobs_limit": 10**9, "data_limit": 10**9, "monitoring_limit": 10**9}
-        run = {"registry": place}
+        run = {"registry": place, **self.elsewhere}
         given = {"takes_indexnow": True, **unlimited}
         self.app = application(folder, clock=lambda: float(NOW), run=run, **given)
         self.stores = Stores(place, only_reading=True)
@@ -248,7 +257,7 @@ class Served:
         """Send messages to a server of MCP, which takes no more of them after its end."""
         crawls = program(self.folder, "")
         refresher = McpRefresher(self.stores, options(self.folder), crawls, sleep=lambda _: None)
-        web = Web(self.stores, self.folder, refresher, data_limit=10**9)
+        web = Web(self.stores, self.folder, refresher, data_limit=10**9, index=self.elsewhere)
         return web.send_all(bodies, self.headers(scope))
 
     def close(self) -> None:
@@ -268,7 +277,9 @@ def planted(what: object) -> set[str]:
     return set(PLANTED.findall(str(what).lower()))
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(
+    params=["sqlite", "postgres", pytest.param("elasticsearch", marks=pytest.mark.long)]
+)
 def servers(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Served, Served]]:
@@ -291,9 +302,14 @@ def servers(
     if request.param == "postgres":
         spare: Spare = request.getfixturevalue("spare_registries")
         urls = [spare.take(), spare.take()]
+    indexes: list[ElasticsearchTarget | None] = [None, None]
+    if request.param == "elasticsearch":
+        server: Elasticsearch = request.getfixturevalue("elasticsearch")
+        prefix = request.getfixturevalue("elasticsearch_prefix")
+        indexes = [ElasticsearchTarget(server.url, f"{prefix}{name}") for name in ("a", "b")]
     made = (
-        Served(tmp_path / "with", urls[0], private=True),
-        Served(tmp_path / "without", urls[1], private=False),
+        Served(tmp_path / "with", urls[0], indexes[0], private=True),
+        Served(tmp_path / "without", urls[1], indexes[1], private=False),
     )
     yield made
     for one, url in zip(made, urls, strict=True):

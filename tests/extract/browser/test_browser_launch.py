@@ -23,7 +23,7 @@ from smartcrawl.extract.browser.launch import (
 from smartcrawl.extract.browser.pipe import BrowserError
 from smartcrawl.extract.browser.start import browser_call_filter
 from smartcrawl.model.processes import Process, descendants_of
-from tests.extract.browser.shown import Shown
+from tests.extract.browser.shown import Shown, shown_browser
 
 ALLOW, EACCES, KILL = 0x7FFF0000, 0x0005000D, 0x80000000
 ROOT = Path(__file__).resolve().parents[3]
@@ -237,6 +237,24 @@ def test_root_becomes_nobody(shown: Shown, program: str) -> None:
         assert "Uid:\t65534\t65534\t65534\t65534" in status
         assert "NoNewPrivs:\t1" in status
         assert "Seccomp:\t2" in status
+
+
+@pytest.mark.long
+@on_linux
+def test_without_the_sandbox_of_the_browser_its_calls_are_confined_all_the_same(
+    program: str,
+) -> None:
+    with shown_browser(program, sandbox=False) as shown:
+        found = shown.shows("<p></p><script>document.body.append('it is here')</script>")
+        assert "it is here" in found.html
+        started = [shown.browser.pid, *descendants_of(shown.browser.pid)]
+        lines = [Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in started]
+        assert b"--no-sandbox" in [word for line in lines for word in line]
+        for pid in started:
+            status = Path(f"/proc/{pid}/status").read_text()
+            assert "NoNewPrivs:\t1" in status
+            assert "Seccomp:\t2" in status
+            assert os.geteuid() != 0 or "Uid:\t65534\t65534\t65534\t65534" in status
 
 
 KILLED = """

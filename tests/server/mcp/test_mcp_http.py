@@ -59,9 +59,16 @@ class Web:
     """The server, asked like a browser or a client would."""
 
     def __init__(
-        self, stores: Stores, folder: Path, refresher: McpRefresher | None = None, **server: object
+        self,
+        stores: Stores,
+        folder: Path,
+        refresher: McpRefresher | None = None,
+        *,
+        index: Mapping[str, object] | None = None,
+        **server: object,
     ) -> None:
-        choices = options(folder)
+        """``index``: fields of Options, such as another index."""
+        choices = options(folder, **(index or {}))
         self._mcp = create_mcp_server(stores, choices, refresher)
         self._app = create_mcp_app(self._mcp, stores, choices, server_options(**server))
 
