@@ -235,6 +235,53 @@ def test_a_page_that_is_gone_is_gone(lab: Lab, guard: GuardedLabSite):
     assert ran.removed == 1
 
 
+def test_a_sitemap_behind_the_login_is_read_with_it(lab: Lab, guard: GuardedLabSite):
+    """And its lines stay known when a session ended and brings a form in its place."""
+    entries = f"<url><loc>{lab.site.url('/only')}</loc></url>"
+    text = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>'
+    guard.pages |= {
+        "/robots.txt": Page(
+            f"User-agent: *\nSitemap: {lab.site.url('/map.xml')}\n", content_type="text/plain"
+        ),
+        "/map.xml": Page(text, content_type="application/xml"),
+        "/only": html("Only", text="treasure that a sitemap alone names"),
+    }
+    lab.run()
+    assert lab["/only"]["lastOutcome"] == "new"
+    cookies = {r.path: "session=" in r.headers.get("cookie", "") for r in lab.log}
+    assert (cookies["/robots.txt"], cookies["/map.xml"], cookies["/only"]) == (False, True, True)
+    for lasts in (1, 2, 3, 4):
+        lab.after(days=1)
+        guard.lasts = lasts
+        guard.sessions.clear()
+        ran = lab.run(expect=3)
+        assert ran.reasons[0] == "login: ended twice"
+        assert (stored(lab), aged(lab), ran.removed) == (22, 0, 0), lasts
+    guard.lasts = 10**9
+    lab.after(days=1)
+    lab.run()
+    assert lab["/only"]["lastOutcome"] == "unchanged"
+    assert lab.hits("sitemap") == ["/only"]
+
+
+def test_due_logs_in_and_a_login_that_is_refused_ages_nothing(lab: Lab, guard: GuardedLabSite):
+    lab.run()
+    lab.after(days=60)
+    lab.crawl.run("due")
+    assert (words(lab), guard.logins) == ({"unchanged"}, 2)
+    lab.after(days=60)
+    lab.crawl.run("due")
+    assert (words(lab), guard.logins) == ({"unchanged"}, 3)
+    lab.after(days=60)
+    guard.password = "another"
+    before = guard.attempts
+    told = lab.crawl.run("due", expect=3)
+    assert "login: " in told.out
+    assert (stored(lab), aged(lab), guard.attempts) == (21, 0, before + 1)
+    lab.crawl.run("due", expect=3)
+    assert guard.attempts == before + 1, "it is not tried again within the hour"
+
+
 def test_a_server_that_fails_is_no_end_of_a_session(lab: Lab, guard: GuardedLabSite):
     lab.run()
     lab.after(days=1)
