@@ -63,6 +63,8 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built: tuple[Path,
     assert {name for name in packed if ".dist-info/" not in name} == files
     assert any(name.endswith(".sql") for name in files)
     assert any(name.endswith(".lua") for name in files)
+    shown = {name for name in files if name.startswith("smartcrawl/server/pages/")}
+    assert {Path(name).suffix for name in shown} >= {".html", ".css", ".js", ".svg", ".xml"}
     licences = {Path(name).name for name in packed if "/licenses/" in name}
     assert licences == {"LICENSE", "NOTICE"}
 

@@ -20,6 +20,7 @@ AXE = Path(__file__).resolve().parents[2] / "data" / "axe-core-4.14.1.min.js.gz"
 _KEYS = {"ArrowDown": 40, "ArrowUp": 38, "Enter": 13, "Tab": 9, "/": 191}
 _SECONDS = 90.0
 _MOST_TABS = 200  #: to an element of a page
+_RULES = "{rules: {'target-size': {enabled: true}}}"  #: of WCAG 2.2, beside the usual ones
 _NAMED = "[...document.querySelectorAll('a, button')]"
 
 
@@ -80,6 +81,11 @@ class Tab:
     def ignore_policies(self) -> None:
         """Ignore Content-Security-Policy from now on."""
         self._send("Page.setBypassCSP", enabled=True)
+
+    def lose(self, *, connection: bool) -> None:
+        """Lose the connection to all servers, or have it again."""
+        given = {"offline": connection, "latency": 0, "downloadThroughput": -1}
+        self._send("Network.emulateNetworkConditions", **given, uploadThroughput=-1)
 
     def go(self, url: str) -> None:
         """Open an address, and wait for its scripts."""
@@ -155,7 +161,7 @@ class Tab:
         if not self.ask("'axe' in window"):
             script = gzip.decompress(AXE.read_bytes()).decode()
             self._send("Runtime.evaluate", expression=script)
-        found = self.ask("axe.run().then(found => JSON.stringify(found.violations))")
+        found = self.ask(f"axe.run({_RULES}).then(found => JSON.stringify(found.violations))")
         return [
             f"{one['id']}: {node['html']} {node['failureSummary']}"
             for one in json.loads(found)

@@ -52,7 +52,11 @@ def main() -> None:
         _write(tab, f"{server.url}{SEARCH}", "search-phone", _PHONE, dark=True)
         _write_further(tab, server)
         with _slow_crawl(Path(name)):
-            live = f"{server.url}/runs/4"  # the third is that of the job
+            tab.go(f"{server.url}/runs")
+            while "open" not in tab.ask("document.querySelector('tbody tr').innerText"):
+                time.sleep(0.5)
+                tab.go(f"{server.url}/runs")
+            live = server.url + tab.ask("document.querySelector('tbody a').pathname")
             tab.go(live)
             tab.wait("document.querySelector('#live-chart svg text')")
             _write(tab, live, "run-live", _DESKTOP)
@@ -102,7 +106,7 @@ def _write_further(tab: Tab, server: Server) -> None:
 @contextmanager
 def _slow_crawl(folder: Path) -> Iterator[None]:
     """Crawl for as long as a picture takes."""
-    command = [*_crawling(folder), "-s", "DOWNLOAD_DELAY=20"]
+    command = [*_crawling(folder), "-s", "DOWNLOAD_DELAY=3"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as crawl:
         try:
             yield

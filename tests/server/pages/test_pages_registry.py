@@ -536,6 +536,8 @@ def test_a_run_whose_process_died_says_so(site: Site, visitor: Visitor):
 
     assert notice(page).startswith("Its process died.")
     assert page.get_element_by_id("progress").get("hx-get") is None
+    assert words(page.xpath("//dt[.='end']/following-sibling::dd[1]")[0]) == "–"
+    assert "Requests over time" not in words(page)
 
 
 def test_the_end_of_a_log_is_filtered_by_its_level(tmp_path: Path):

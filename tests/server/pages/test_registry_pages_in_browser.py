@@ -69,13 +69,14 @@ def test_hostile_texts_run_and_request_nothing(
 
 @pytest.mark.long
 def test_axe_finds_nothing_on_any_page(shop: Shop, server: Server, logged_in: Tab, tmp_path: Path):
-    tab = logged_in
+    tab, found = logged_in, dict[str, list[str]]()
     for page in site_map(shop, tmp_path):
         tab.go(f"{server.url}{page}")
         for width, is_dark in ((360, False), (1280, True)):
             tab.resize(width, 800, dark=is_dark)
-            assert tab.defects() == [], page
+            found[f"{page} at {width}"] = tab.defects()
             assert tab.ask("document.documentElement.scrollWidth") <= width, page
+    assert {page: defects for page, defects in found.items() if defects} == {}
 
 
 #: Notes how far what is seen moves by itself.
@@ -86,6 +87,11 @@ new PerformanceObserver(list => shifts.push(...list.getEntries().map(
   .observe({type: 'layout-shift', buffered: true})
 """
 _AT_END = "(e => e.scrollTop + e.clientHeight >= e.scrollHeight - 1)"
+_ASKED = "performance.getEntriesByType('resource').length"
+_HIDDEN = (
+    "Object.defineProperty(document, 'hidden', {{get: () => {}, configurable: true}});"
+    " document.dispatchEvent(new Event('visibilitychange'))"
+)
 _LOG = "document.querySelector('#log-lines')"
 
 
@@ -130,12 +136,29 @@ def test_a_run_is_watched_without_a_reload_and_ends(shop: Shop, server: Server, 
         shop.desk.write(shop.desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304))
         tab.wait("document.querySelector('#progress').innerText.includes('3 pages done')")
         assert tab.ask("shifts") == []
+        # A tab that is not seen asks for nothing, and catches up when it is seen again.
+        tab.ask(_HIDDEN.format("true"))
+        tab.ask("new Promise(done => setTimeout(done, 300))")  # what was under way
+        before = tab.ask(_ASKED)
+        tab.ask("new Promise(done => setTimeout(done, 2500))")
+        assert tab.ask(_ASKED) == before
+        tab.ask(_HIDDEN.format("false"))
+        tab.wait(f"{_ASKED} > {before}")
+        # While the server is away the page says so, and goes on when it is there again.
+        tab.lose(connection=True)
+        tab.wait("!document.querySelector('#away').hidden")
+        assert "3 pages done" in tab.ask("document.querySelector('#progress').innerText")
+        tab.lose(connection=False)
+        tab.wait("document.querySelector('#away').hidden")
+        lost = [one for one in tab.complaints if "ERR_INTERNET_DISCONNECTED" in one]
+        assert lost == tab.complaints
+        tab.complaints.clear()
         # What a screen reader is told: not each of these swaps.
         assert "It runs: " in tab.wait("document.querySelector('#said').textContent")
     shop.desk.seal("interrupted", now=LATER)
     tab.wait("document.querySelector('#progress').innerText.includes('It ended.')")
     assert tab.ask("document.querySelector('#said').textContent").startswith("It ended.")
-    before = tab.ask("performance.getEntriesByType('resource').length")
+    before = tab.ask(_ASKED)
     tab.ask("new Promise(done => setTimeout(done, 2500))")
-    assert tab.ask("performance.getEntriesByType('resource').length") == before  # it asks no more
+    assert tab.ask(_ASKED) == before  # it asks no more
     assert tab.complaints == []
