@@ -15,7 +15,7 @@ from tests.crawls.commands import Scrapy
 from tests.index.vectorstore.any_store import SERVERS, AnyStore, any_server, any_store
 from tests.servers import POISON
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.long(but=4), pytest.mark.alone]
 
 KILLED = -9
 TEXTS = [f"page {n} is about {word}" for n, word in enumerate(("jobs", "bread", "rain", "tea"))]

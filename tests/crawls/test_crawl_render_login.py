@@ -11,7 +11,7 @@ from tests.crawls.commands import Crawl
 from tests.guarded_site import PASSWORD, PROOF, USER, WALLS, GuardedSite, Wall
 from tests.site_server import Page, html
 
-pytestmark = pytest.mark.long(but=1)
+pytestmark = pytest.mark.long
 
 SCRIPT = """
 const words = ' and so many more words that it is a page of its own, which scripts write'.repeat(3);

@@ -16,7 +16,7 @@ from tests.crawls.commands import Crawl, Record
 from tests.crawls.files import FilesStory, Folder
 from tests.crawls.test_crawl_formats import docx
 
-pytestmark = [pytest.mark.long(but=1), pytest.mark.alone, pytest.mark.embedded]
+pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.embedded]
 
 
 class Counted(FilesStory):

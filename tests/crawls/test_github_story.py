@@ -11,7 +11,7 @@ from tests.crawls.commands import Crawl
 from tests.crawls.repositories import NAME, PAGES, SITE, WEB, Story
 from tests.github_peer import Answer
 
-pytestmark = pytest.mark.long(but=1)
+pytestmark = pytest.mark.long
 
 covers = pytest.mark.covers
 

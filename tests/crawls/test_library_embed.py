@@ -19,7 +19,7 @@ from tests.lab.test_library_story import CASES, Case
 from tests.openai_server import Reply, error
 from tests.servers.sharepoint import Library
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 __all__ = ["rest_stage"]  # a fixture
 

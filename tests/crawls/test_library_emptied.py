@@ -11,7 +11,7 @@ from tests.crawls.libraries import LibraryCrawl
 from tests.crawls.library_dry import compare
 from tests.servers.sharepoint import Library, SharepointServer
 
-pytestmark = [pytest.mark.covers("R3-71", "M-07"), pytest.mark.long(but=2)]
+pytestmark = [pytest.mark.covers("R3-71", "M-07"), pytest.mark.long(but=1)]
 
 #: A filter that every file passes, by API.
 FILTERS = {

@@ -16,7 +16,7 @@ from tests.servers.sharepoint import Library, SharepointServer
 from tests.servers.sharepoint.graph_items import item_id
 from tests.servers.sharepoint.pages import Text
 
-pytestmark = pytest.mark.long(but=1)
+pytestmark = pytest.mark.long
 
 __all__ = ["libraries"]  # a fixture
 

@@ -20,7 +20,7 @@ from tests.crawls.library_stage import (
 from tests.servers.sharepoint import SharepointServer
 from tests.servers.sharepoint.graph_items import item_id
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 __all__ = ["library_stages"]  # a fixture
 

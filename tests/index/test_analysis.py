@@ -36,6 +36,7 @@ def test_only_letters_of_scripts_without_spaces_are_unspaced(form: str, expected
     assert is_unspaced(form) is expected
 
 
+@pytest.mark.long(but=12)
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -94,6 +95,7 @@ def test_the_case_of_an_i_is_that_of_the_language():
         assert keys <= asked
 
 
+@pytest.mark.long(but=9)
 @pytest.mark.parametrize(
     ("language", "one", "other"),
     [

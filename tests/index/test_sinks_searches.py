@@ -114,7 +114,7 @@ SINKS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.long(but=108)
+@pytest.mark.long(but=60)
 @SINKS
 @pytest.mark.parametrize("asked", SEARCHES, ids=[one.name for one in SEARCHES])
 def test_a_search_finds_the_pages_of_the_table(

@@ -73,6 +73,7 @@ def test_three_pages_are_edits_and_four_of_a_small_run_are_not(
     assert "shrank" not in result.out
 
 
+@pytest.mark.long
 def test_one_in_a_hundred_is_an_edit_in_a_large_run(site: Site, crawl: Crawl):
     build(site)
     site.ignores_conditions = True

@@ -197,6 +197,7 @@ def test_an_indexed_page_with_the_text_of_a_wall_does_not_turn_a_site_into_its_c
     assert treasures(crawl) == 8
 
 
+@pytest.mark.long
 def test_in_a_large_run_very_few_pages_with_one_new_text_are_edits(site: Site, crawl: Crawl):
     """Their new links are followed and the old ones are not, as those of any other edit."""
     more = [f"/more{n}" for n in range(292)]

@@ -94,6 +94,7 @@ def test_a_sitemap_is_asked_conditionally_and_a_304_replays_it(mapped: Site, cra
     assert "excluded" not in result.out
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("form", ["gzip", "index", "index in index", "text", "atom", "rss"])
 def test_every_form_is_read(site: Site, crawl: Crawl, form: str):
     site.pages["/"] = html("Home")

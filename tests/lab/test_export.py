@@ -149,6 +149,7 @@ def test_llms_txt_lists_the_pages_and_llms_full_txt_has_them(
     assert "words of old" not in full
 
 
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [

@@ -57,6 +57,7 @@ def test_a_site_is_due_when_one_of_its_pages_is(lab: Lab, shop: SpiderRun):
     assert fresh_at(lab) == began
 
 
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize(
     "statement",
     [

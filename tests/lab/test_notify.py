@@ -506,6 +506,7 @@ def test_a_receiver_that_is_not_ours_verifies_what_it_gets(sender: Sender, recei
         standardwebhooks.Webhook(SECRET).verify(body + b" ", headers)
 
 
+@pytest.mark.long(but=8)
 @pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("table", "says"),

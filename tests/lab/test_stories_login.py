@@ -73,6 +73,7 @@ def aged(lab: Lab) -> int:
     return int(lab.crawl.rows(counts)[0][0])
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("wall", WALLS)
 def test_a_form_logs_in_once_and_all_pages_come(lab: Lab, guard: GuardedLabSite, wall: Wall):
     guard.wall = wall
@@ -84,7 +85,7 @@ def test_a_form_logs_in_once_and_all_pages_come(lab: Lab, guard: GuardedLabSite,
     assert lab.hits("dear") == []
 
 
-@pytest.mark.long(but=2)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("wall", WALLS)
 def test_a_wrong_password_indexes_nothing_and_is_tried_once(
     lab: Lab, guard: GuardedLabSite, wall: Wall
@@ -363,7 +364,7 @@ def test_another_user_gets_whole_pages(
     assert lab.conditional("/p1") == [False]
 
 
-@pytest.mark.long(but=8)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("wall", ["form", "302", "401", "teaser"])
 @pytest.mark.parametrize("kind", ["basic", "bearer", "header", "cookie"])
 def test_each_kind_logs_in(
@@ -391,6 +392,7 @@ def test_each_kind_logs_in(
     assert lab.conditional("/p1") == [True]
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("lasts", [10**9, 4, 9, 30])
 def test_a_digest_outlives_its_nonce(lab: Lab, guard: GuardedLabSite, lasts: int):
     guard.digest, guard.wall, guard.lasts = True, "401", lasts

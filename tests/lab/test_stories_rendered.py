@@ -252,6 +252,7 @@ def test_what_changed_a_text_is_no_noise(app: Lab):
     assert [json.loads(row[0]) for row in noise] == [{".text": -1_000_000}]
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -598,6 +599,7 @@ def test_a_bundle_that_is_named_by_its_bytes_is_not_asked(app: Lab):
     assert app.asked("/app.8f3a2b1c.js") == [0]
 
 
+@pytest.mark.long
 def test_ten_megabytes_of_json_are_compared_whole(app: Lab):
     """No path of it is known, so that a change in it is a change."""
     rows = ["x" * 96] * 100_000
@@ -610,6 +612,7 @@ def test_ten_megabytes_of_json_are_compared_whole(app: Lab):
         assert app.words("/p/one") == ["unchanged"]
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     "body",
     ["", "not JSON", "[" * 100_000, json.dumps({str(n): n for n in range(999)}),
@@ -626,6 +629,7 @@ def test_odd_data_is_compared_as_it_is(app: Lab, body: str):
     assert renders(app) == ([] if is_known else ["/p/one"])
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 def test_a_shell_whose_data_is_forbidden_is_not_stored(app: Lab, status: int):
     for name in ("menu", "home"):

@@ -159,6 +159,7 @@ def test_a_method_that_a_path_does_not_take_is_405_with_all_that_it_takes(app):
     assert answer.headers["Allow"] == "GET, POST"
 
 
+@pytest.mark.long(but=16)
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [

@@ -206,6 +206,7 @@ def test_an_approval_removes_at_most_its_number_and_an_undo_brings_it_back(site:
     assert [one["action"] for one in site.removals()["orders"]] == ["undo", "approve"]
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("kind", ["approve", "forget"])
 def test_orders_are_carried_out_on_postgresql_as_well(
     spare_registries: Spare, tmp_path: Path, kind: str
@@ -398,6 +399,7 @@ def test_an_idempotency_key_orders_once(site: Site):
     assert len(site.removals()["orders"]) == 1
 
 
+@pytest.mark.long(but=6)
 @pytest.mark.parametrize(
     ("path", "body", "status", "field"),
     [

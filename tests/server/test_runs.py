@@ -273,6 +273,7 @@ def test_hosts_are_listed_by_name(desk: Desk, tmp_path: Path):
     assert found["pagination"]["total"] == 1
 
 
+@pytest.mark.long(but=6)
 @pytest.mark.parametrize(
     ("path", "status", "field"),
     [

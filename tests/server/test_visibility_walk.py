@@ -347,6 +347,7 @@ def requests_of(operation: Operation) -> Iterator[tuple[str, str, dict[str, Any]
                 yield operation.method, path, given | ({} if body is None else {"json": body})
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("scope", ["READ", "OPERATE", None])
 def test_every_operation_answers_as_if_the_source_were_not_there(
     servers: tuple[Served, Served], scope: str | None
@@ -398,6 +399,7 @@ RESOURCE = {"jsonrpc": "2.0", "id": 1, "method": "resources/read",
             "params": {"uri": "smartcrawl://page/2"}}  # fmt: skip
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("scope", ["READ", "OPERATE", None])
 def test_every_tool_of_mcp_answers_as_if_the_source_were_not_there(
     servers: tuple[Served, Served], scope: str | None

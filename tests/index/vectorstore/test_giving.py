@@ -46,6 +46,7 @@ def pages(place: Place) -> Place:
     return place
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("act", ["upload", "attach"])
 @pytest.mark.parametrize("most", [1, 3])
 def test_as_many_requests_are_made_at_the_same_time_as_are_set(pages: Place, most: int, act: str):

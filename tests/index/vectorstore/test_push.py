@@ -407,6 +407,7 @@ def test_a_store_that_is_gone_is_told_and_nothing_is_made_or_forgotten(place: Pl
     place.check()
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("act", ["upload", "attach", "look", "detach", "delete", "list"])
 def test_a_store_that_goes_during_a_push_ends_it(place: Place, act: str):
     place.push()

@@ -228,7 +228,7 @@ def test_filters_select_by_host_and_day(library: Library):
     assert totals == {query: len(names) for query, names in queries.items()}
 
 
-@pytest.mark.long(but=25)
+@pytest.mark.long(but=12)
 @pytest.mark.covers("E-11", "R2-39")
 @pytest.mark.parametrize(
     ("query", "field"),

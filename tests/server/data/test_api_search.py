@@ -136,6 +136,7 @@ WRONG = {
 }
 
 
+@pytest.mark.long(but=12)
 @pytest.mark.covers("E-16")
 @pytest.mark.parametrize(("query", "field"), WRONG.values(), ids=WRONG)
 def test_a_wrong_search_is_refused(library: Library, query: Any, field: str):

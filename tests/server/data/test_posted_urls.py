@@ -242,6 +242,7 @@ def test_a_robots_txt_without_rules_blocks_nothing_nor_does_one_that_is_not_obey
     assert counts(library, "https://blog.example.com/post/1", app=careless) == (1, 0, 0)
 
 
+@pytest.mark.long(but=6)
 @pytest.mark.covers("R2-34")
 @pytest.mark.parametrize(
     "spelt",

@@ -163,7 +163,7 @@ def test_an_unknown_host_is_asked_once_and_its_answer_is_kept_for_a_day(
     assert library.execute("SELECT * FROM robots") == []
 
 
-@pytest.mark.long(but=12)
+@pytest.mark.long(but=6)
 @pytest.mark.covers("R2-40", "E-12")
 @pytest.mark.parametrize(
     "spelt",
@@ -220,7 +220,7 @@ HUGE = b"# " + b"x" * 600_000
 BOMB = gzip.compress(b"\0" * 10_000_000)
 
 
-@pytest.mark.long(but=10)
+@pytest.mark.long(but=5)
 @pytest.mark.covers("R2-40", "E-12")
 @pytest.mark.parametrize(
     ("answer", "why"),

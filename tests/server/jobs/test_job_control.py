@@ -295,6 +295,7 @@ def test_a_wrong_order_is_refused(
     assert ask(app, "GET", f"{JOBS}/{id_}").json()["status"] == "scheduled"
 
 
+@pytest.mark.long(but=5)
 @pytest.mark.covers("E-07")
 @pytest.mark.parametrize("given", [{"action": "pause"}, [], None, 1, {"force": True}])
 @pytest.mark.parametrize("path", ["pause", "resume"])

@@ -126,6 +126,7 @@ def test_a_body_that_is_no_object_is_refused(tmp_path: Path, given: dict):
     assert (answer.status_code, error_of(answer)["code"]) == (400, "INVALID_INPUT")
 
 
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize(
     "seed",
     ["http://127.0.0.1/", "http://0x7f.1:8080/", "http://[::1]/", "http://169.254.169.254/latest",

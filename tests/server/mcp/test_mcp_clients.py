@@ -255,6 +255,7 @@ def test_orders_in_a_page_stay_data_and_control_nothing(session: Session):
     assert not [char for char in whole if not (char.isprintable() or char == "\n")]
 
 
+@pytest.mark.long(but=24)
 @pytest.mark.parametrize(
     ("tool", "given", "said"),
     [
@@ -354,6 +355,7 @@ def test_a_client_that_leaves_during_a_call_harms_no_other(over_http: Session, u
     assert over_http.call("search", query="fuse")["results"]
 
 
+@pytest.mark.long
 def test_standard_output_has_the_protocol_alone_until_the_client_is_gone(folder: Path):
     """By hand, as of 2025: also what is no message gets no word beside the protocol."""
     process = subprocess.Popen(

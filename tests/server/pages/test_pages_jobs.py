@@ -105,6 +105,7 @@ def test_a_job_is_made_changed_and_deleted_by_forms(visitor: Visitor):
     assert visitor.get(path).status_code == 404
 
 
+@pytest.mark.long(but=5)
 @pytest.mark.parametrize(
     ("name", "typed", "why"),
     [
