@@ -336,7 +336,7 @@ class Command(RegistryCommand):
             ]
         for text, words in reported_concerns(status, now, longest=longest):
             command = self.again(*words) if words else ""
-            mark = f"{escape(escaped_text(text))}{':' if words else ''}"
+            mark = f"{escape(escaped_text(text.removesuffix(':')))}{':' if words else ''}"
             lines.append(Line("look at", mark, command, yellow=True))
         if status.counts.due:
             lines.append(Line("go on", "", self.again("due", "--source", status.source)))

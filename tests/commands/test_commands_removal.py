@@ -835,6 +835,8 @@ def test_status_tells_which_source_is_declared_no_more(world: World):
     assert (gone["fresh"], gone["complete"], gone["healthy"]) == (False, True, True)
     assert "no longer declared, so no run visits it" in gone["text"]
     assert "scrapy forget --source docs" in told
+    assert "or remove it:" in " ".join(told.split())
+    assert "::" not in told
     world.declare("[sources.docs\n")
     assert world.json("status")["verdicts"][0]["fresh"]  # a crawl says what is wrong there
 
