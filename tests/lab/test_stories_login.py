@@ -1,9 +1,11 @@
 """Sources that log in: walls are no pages, and a lost session deletes nothing (ADR 146)."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from smartcrawl.run import session
 from tests.guarded_site import PASSWORD, PROOF, USER, WALLS, Guard, Wall, pages
 from tests.lab.lab import Lab
 from tests.lab.lab_site import LabSite
@@ -281,6 +283,23 @@ def test_due_logs_in_and_a_login_that_is_refused_ages_nothing(lab: Lab, guard: G
     assert (stored(lab), aged(lab), guard.attempts) == (21, 0, before + 1)
     lab.crawl.run("due", expect=3)
     assert guard.attempts == before + 1, "it is not tried again within the hour"
+
+
+def test_no_page_is_asked_while_too_many_answers_wait(
+    lab: Lab, guard: GuardedLabSite, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(session, "MOST_WAITING", 3)
+    monkeypatch.setattr(session, "_FULL", 3)
+    lab.run()
+    lab.after(days=1)
+    lab.log.clear()
+    lab.run()
+    assert words(lab) == {"unchanged"}
+    asked = [r.path for r in lab.log if r.path in guard.pages]
+    proofs = [place for place, path in enumerate(asked) if path == "/"]
+    between = [after - before - 1 for before, after in pairwise([*proofs, len(asked)])]
+    assert max(between) <= 3, asked
+    assert len(asked) >= 21 + 21 // 3
 
 
 def test_a_server_that_fails_is_no_end_of_a_session(lab: Lab, guard: GuardedLabSite):

@@ -1,4 +1,4 @@
-"""Whether a session lasts, of which pages in a browser have to know (ADR 146, 148)."""
+"""Whether a session lasts, and how many answers wait to know it (ADR 146, 148)."""
 
 import asyncio
 from pathlib import Path
@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.model.secrets import Secret
 from smartcrawl.run.login_ports import LoginRequest
 from smartcrawl.run.received import Answer
-from smartcrawl.run.session import LoginSession
+from smartcrawl.run.session import MOST_BYTES, MOST_WAITING, LoginSession
+from smartcrawl.run.visits import confirmed_visit
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.site import SiteSource
 
@@ -91,3 +93,47 @@ def test_no_session_lasts_once_nothing_is_asked(session: LoginSession, server: S
     session.over = "login: ended twice"
     assert not asyncio.run(session.lasted(session.number))
     assert server.asked == []
+
+
+def waiting(session: LoginSession, number: int, body: bytes | None = None) -> Visit:
+    """An answer that a lost session can forge, which does not count yet."""
+    url = f"https://a.example/{number}"
+    attempt = VisitAttempt(Page(number, url, "a.example", 0))
+    session.dress(attempt, url)
+    visit = confirmed_visit(attempt, url, [], latency=0.0)
+    visit.answer.body = body
+    assert not session.admits(visit)
+    return visit
+
+
+def test_answers_wait_in_bounds(session: LoginSession, server: Server):
+    """The first one is reported; then as many as hurry the proof; then no page is asked."""
+    reported: list[bool] = []
+    session.when_waiting = lambda: reported.append(session.hurries)
+    visits = [waiting(session, number) for number in range(MOST_WAITING - 1)]
+    assert (reported, session.hurries, session.is_full) == ([False], False, False)
+    visits.append(waiting(session, MOST_WAITING))
+    assert (reported, session.hurries, session.is_full) == ([False, True], True, False)
+    visits += [waiting(session, number) for number in range(MOST_WAITING + 1, 2 * MOST_WAITING)]
+    assert not session.is_full
+    visits.append(waiting(session, 2 * MOST_WAITING))
+    assert session.is_full
+
+    settled = asyncio.run(session.settle())
+
+    assert (settled.taken, settled.again, settled.dropped) == (visits, [], [])
+    assert server.asked == [SEED], "one request for all of them"
+    assert (session.waits, session.hurries, session.is_full) == (False, False, False)
+
+
+def test_bodies_that_wait_are_bounded(session: LoginSession):
+    body = bytes(MOST_BYTES // 2)
+    waiting(session, 1, body)
+    assert not session.hurries
+    waiting(session, 2, body)
+    assert session.hurries
+    for number in range(3, 8):
+        waiting(session, number, body)
+    assert not session.is_full
+    waiting(session, 8, body)
+    assert session.is_full
