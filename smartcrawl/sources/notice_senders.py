@@ -93,7 +93,8 @@ def send_notice(
             case "mail":
                 _within(seconds, lambda: _send_mail(target, letter, seconds))
             case _:
-                _within(seconds, lambda: _send_by_apprise(target, letter))
+                service = _apprise_service(target)  # loading it takes no time of the service
+                _within(seconds, lambda: _send_by_apprise(service, letter))
     except ValueError as error:  # of a secret
         raise NoticeError(str(error)) from error
 
@@ -175,7 +176,7 @@ def _mail_login(target: NotifyTarget) -> tuple[str, str] | None:
     return target.user, password
 
 
-def _send_by_apprise(target: NotifyTarget, letter: Letter) -> None:
+def _apprise_service(target: NotifyTarget) -> Any:
     try:
         apprise: Any = importlib.import_module("apprise")
     except ImportError as error:
@@ -183,6 +184,10 @@ def _send_by_apprise(target: NotifyTarget, letter: Letter) -> None:
     service = apprise.Apprise()
     if not service.add(read_secret(target.place, target.folder).reveal()):
         raise NoticeError(f"apprise does not know the URL in {target.place}")
+    return service
+
+
+def _send_by_apprise(service: Any, letter: Letter) -> None:
     if not service.notify(title=letter.title, body=letter.text):
         raise NoticeError("apprise could not deliver it; its log has the reason")
 
