@@ -151,6 +151,7 @@ def left_out(items: Sequence[pytest.Item], called_for: Sequence[str] = ()) -> di
         for twins in _twins((item for item in items if item.nodeid not in out), words, is_enough):
             kept = chosen_word(twins[0].nodeid, words)
             out |= {item.nodeid: why for item in twins if word_in(item.nodeid, words) != kept}
+    total = Counter(_test(item) for item in items if item.nodeid not in out)
     for cases in _cases(item for item in items if item.nodeid not in out):
         if cases[0].nodeid.startswith(_CONTRACTS):
             out |= dict.fromkeys(_elsewhere([case.nodeid for case in cases]), "of another store")
@@ -158,6 +159,8 @@ def left_out(items: Sequence[pytest.Item], called_for: Sequence[str] = ()) -> di
         of_test, _ = _but(cases[0])
         if of_test is None and "ask" in cases[0].fixturenames:
             of_test = 1
+        if of_test is not None:  # of the cases with all stores
+            of_test = max(1, round(of_test * len(cases) / total[_test(cases[0])]))
         out |= dict.fromkeys(_but_evenly(cases, of_test), "more cases")
     for tests in _modules(item for item in items if item.nodeid not in out):
         out |= dict.fromkeys(_but_evenly(tests, _but(tests[0])[1]), "long")
@@ -270,11 +273,15 @@ def _modules(items: Iterable[pytest.Item]) -> Iterator[list[pytest.Item]]:
     yield from found.values()
 
 
+def _test(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
 def _cases(items: Iterable[pytest.Item]) -> Iterator[list[pytest.Item]]:
     """Yield the cases of each parametrised test."""
     found: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        found[item.nodeid.partition("[")[0]].append(item)
+        found[_test(item)].append(item)
     yield from found.values()
 
 

@@ -174,7 +174,7 @@ def test_a_retry_after_that_is_shorter_than_the_backoff_does_not_shorten_it(
     check(desk, "lost", Reply(status, retry_after=60), (cell, {}), lost_threshold=1)
 
 
-@pytest.mark.long(but=4)
+@pytest.mark.long(but=8)
 @pytest.mark.covers("U-13", "U-14", "R4-40", "R4-41")
 @pytest.mark.parametrize("fault", [Fault.DNS, Fault.RESET, Fault.TLS, Fault.ROBOTS_UNKNOWN,
                                    Fault.TRUNCATED, Fault.TOO_LARGE, Fault.PROCESSING,

@@ -183,7 +183,7 @@ STAYS = NOW_SEEN | WELL | {
 UNLISTED = gone_by(RemovalRule.NOT_ACCEPTABLE, status=Status.CRAWLED, effective=406, links=["old"])
 
 
-@pytest.mark.long(but=4)
+@pytest.mark.long(but=8)
 @pytest.mark.covers("U-07", "R4-37", "M-30", "R4-23")
 @cells(
     "U-07",

@@ -400,7 +400,7 @@ def test_a_source_whose_row_is_lost_is_private_where_one_had_a_login(
     assert {one for _, one in found} == {visibility}
 
 
-@pytest.mark.long(but=2)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize(
     "table",
     ["record", "state", "links", "content", "chunk", "host", "source", "run", "seed", "sequence",
