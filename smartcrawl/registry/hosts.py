@@ -41,10 +41,22 @@ SELECT no, url FROM record
  ORDER BY no
 """
 
+#: Of the first addresses of a source, which an index finds one by one.
 _OF_SOURCE = """
-SELECT DISTINCT h.name FROM record r JOIN host h ON h.no = r.host JOIN source o ON o.no = r.source
- WHERE o.name = ?
+SELECT h.name, f.count
+  FROM (SELECT host, count(*) AS count
+          FROM (SELECT host FROM record WHERE source = (SELECT no FROM source WHERE name = :name)
+                 LIMIT :most) AS some
+         GROUP BY host) AS f
+  JOIN host h ON h.no = f.host
 """
+#: Of all addresses, without that index: of many, a scan takes a fourteenth of the time.
+_OF_LARGE_SOURCE = """
+SELECT name FROM host
+ WHERE no IN (SELECT host FROM record
+               WHERE +source = (SELECT no FROM source WHERE name = :name))
+"""
+_FEW_ADDRESSES = 20_000
 
 _HAS_PAGES = """
 SELECT EXISTS (
@@ -62,7 +74,11 @@ def is_host_of_stored_pages(connection: Connection, host: str, readable: Readabl
 
 def stored_source_hosts(connection: Connection, source: str) -> list[str]:
     """Return the hosts of the addresses of a source, by its name."""
-    return [str(name) for (name,) in connection.execute(_OF_SOURCE, (source,))]
+    values = {"name": source, "most": _FEW_ADDRESSES}
+    found: Any = connection.execute(_OF_SOURCE, values).fetchall()
+    if sum(count for _, count in found) == _FEW_ADDRESSES:
+        found = connection.execute(_OF_LARGE_SOURCE, {"name": source}).fetchall()
+    return [str(row[0]) for row in found]
 
 
 class HostReader:

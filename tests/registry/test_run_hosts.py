@@ -5,6 +5,7 @@ import pytest
 from smartcrawl.model.exceptions import HostsBusyError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
+from smartcrawl.registry.hosts import stored_source_hosts
 from smartcrawl.registry.runs.run_hosts import CrawledHosts, crawled_host_rows
 from smartcrawl.registry.runs.runs import (
     OpenRun,
@@ -13,6 +14,7 @@ from smartcrawl.registry.runs.runs import (
     open_run_row,
     seal_run_row,
 )
+from tests.registry.build import Desk
 
 NOW = 1_705_744_800
 Place = tuple[Database, Connection]
@@ -83,3 +85,15 @@ def test_a_resumed_run_waits_and_claims_like_a_new_one(begun: Place):
     assert opened(connection, "docs", "a.example", "b.example", held=("wiki",), resume=True).resumed
     with pytest.raises(HostsBusyError, match=r"b\.example"):
         opened(connection, "wiki", "b.example", held=("docs",))
+
+
+@pytest.mark.parametrize("few", [1, 3, 4, 5, 20_000])
+def test_the_hosts_of_a_source_are_found_by_its_index_and_by_a_scan(
+    desk: Desk, few: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Of a million addresses the index would take a fourteenfold of the time."""
+    monkeypatch.setattr("smartcrawl.registry.hosts._FEW_ADDRESSES", few)
+    desk.add(*(f"http://{host}.example/{page}" for host in "ab" for page in (1, 2)))
+
+    assert sorted(stored_source_hosts(desk.connection, "docs")) == ["a.example", "b.example"]
+    assert stored_source_hosts(desk.connection, "other") == []
