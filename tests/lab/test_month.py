@@ -8,10 +8,8 @@ saw it, what the check and the notices said, and the night that saw its end.
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import count
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from smartcrawl.spiders.sharepoint import SharepointSpider
 from smartcrawl.spiders.site import SiteSpider
 from tests.lab.lab_crawl import LabCrawl, _settings
 from tests.lab.lab_site import LabSite
+from tests.lab.month import Event, Night, fill_disk, note, small_disk, table
 from tests.lab.receivers import Hook, hook
 from tests.site_server import Page, html
 
@@ -52,40 +51,8 @@ def documentation() -> list[list[Path]]:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of its own, which can be filled."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(place)]
-    if subprocess.run(mounted, capture_output=True, check=False).returncode:
-        pytest.skip("no disk can be mounted here, so none fills")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-@dataclass
-class Night:
-    """What a night saw."""
-
-    due: int  #: worst exit status of the runs
-    check: int  #: exit status of the check
-    line: str  #: what it printed
-    reasons: dict[str, list[str]]  #: by source, of those with an alarm
-    ops: list[dict[str, Any]]  #: notices
-    editors: list[dict[str, Any]]
-
-
-@dataclass
-class Event:
-    """Something that happens to a source from one day to another."""
-
-    name: str
-    source: str
-    day: int
-    end: int | None  #: None: it stays as it is
-    begin: Callable[[], None]
-    undo: Callable[[], None] = lambda: None
-    seen: int | None = None
-    over: int | None = None
-    said: list[str] = field(default_factory=list)
+    with small_disk(tmp_path / "disk", "48m") as place:
+        yield place
 
 
 class Month:
@@ -228,15 +195,6 @@ def events(month: Month, disk: Path) -> list[Event]:
             " max(r.no) FROM run r JOIN source s ON s.no = r.source WHERE s.name = 'web08')"
         )
 
-    def fill() -> None:
-        with (disk / "filler").open("wb") as filler:
-            try:
-                for _ in count():
-                    filler.write(bytes(1 << 16))
-                    filler.flush()
-            except OSError:
-                pass
-
     def free() -> None:
         (disk / "filler").unlink()
 
@@ -261,28 +219,10 @@ def events(month: Month, disk: Path) -> list[Event]:
               away(5, 6, 7, is_down=True), away(5, 6, 7, is_down=False)),
         Event("files are edited and deleted", "folder1", 12, None, edit_folder),
         Event("a process is killed", "web08", 16, 17, kill),
-        Event("the disk fills", "web00", 19, 20, fill, free),
+        Event("the disk fills", "web00", 19, 20, partial(fill_disk, disk), free),
         Event("a folder is not mounted", "folder0", 22, 24, unmount, mount),
         Event("the receiver of notices is away", "web02", 26, 28, close, open_again),
     ]  # fmt: skip
-
-
-def told(night: Night, source: str) -> list[str]:
-    """The notices of a night about a source, in words."""
-    ops = [one["type"] for one in night.ops if one["data"]["source"] == source]
-    changes = [one["data"]["counts"] for one in night.editors if one["data"]["source"] == source]
-    return ops + [f"changes {', '.join(f'{n} {kind}' for kind, n in c.items())}" for c in changes]
-
-
-def table(found: list[Event], days: list[Night]) -> str:
-    """The events with what was seen of them."""
-    lines = ["day  seen  over  source   event                             said"]
-    for one in found:
-        seen, over = (("-" if at is None else str(at)) for at in (one.seen, one.over))
-        said = "; ".join(one.said)
-        lines.append(f"{one.day:>3}  {seen:>4}  {over:>4}  {one.source:<8} {one.name:<33} {said}")
-    lines.append(f"checks by status: {[night.check for night in days]}")
-    return "\n".join(lines)
 
 
 @pytest.mark.long
@@ -307,24 +247,9 @@ def test_forty_sources_are_operated_for_a_month_by_timers_alone(
             night = month.night(day)
             print(f"night {day}: due {night.due}, check {night.check}: {night.line}")
             for one in planned:
-                _note(one, day, night)
+                note(one, day, night)
     print(f"\n{table(planned, month.days)}")
     _judge(month, {one.name: one for one in planned})
-
-
-def _note(event: Event, day: int, night: Night) -> None:
-    """Note whether a night saw an event, or its end."""
-    if day < event.day or event.over is not None:
-        return
-    alarm, notices = night.reasons.get(event.source, []), told(night, event.source)
-    is_over = event.end is None or day >= event.end
-    if event.seen is None and (alarm or notices or night.check == 3):
-        event.seen = day
-        event.said += [f"check {night.check}: {', '.join(alarm) or night.line[:60]}", *notices]
-    elif event.seen is not None:
-        event.said += [notice for notice in notices if notice not in event.said]
-    if event.seen is not None and is_over and not alarm and night.check != 3:
-        event.over = day
 
 
 def _judge(month: Month, by_name: dict[str, Event]) -> None:

@@ -8,6 +8,7 @@ failure.
 
 from tests.servers.browser import browser_lookup, chromium
 from tests.servers.cache import UnavailableError, absent, cache_folder, release
+from tests.servers.clock import moved_clock
 from tests.servers.debian import debian_docs
 from tests.servers.elastic import (
     EDITIONS,
@@ -44,6 +45,7 @@ __all__ = [
     "elasticsearch",
     "elasticsearch_lookup",
     "go_program",
+    "moved_clock",
     "nginx",
     "nginx_lookup",
     "ogx_server",
