@@ -46,7 +46,7 @@ _OF_SOURCE = """
 SELECT h.name, f.count
   FROM (SELECT host, count(*) AS count
           FROM (SELECT host FROM record WHERE source = (SELECT no FROM source WHERE name = :name)
-                 LIMIT :most) AS some
+                 LIMIT :most) AS first
          GROUP BY host) AS f
   JOIN host h ON h.no = f.host
 """

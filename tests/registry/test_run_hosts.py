@@ -97,3 +97,13 @@ def test_the_hosts_of_a_source_are_found_by_its_index_and_by_a_scan(
 
     assert sorted(stored_source_hosts(desk.connection, "docs")) == ["a.example", "b.example"]
     assert stored_source_hosts(desk.connection, "other") == []
+
+
+@pytest.mark.parametrize("few", [0, 20_000])
+def test_both_look_ups_of_hosts_are_statements_of_each_database(
+    begun: Place, few: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("smartcrawl.registry.hosts._FEW_ADDRESSES", few)
+    opened(begun[1], "docs", "a.example")
+
+    assert stored_source_hosts(begun[1], "docs") == []
