@@ -28,7 +28,7 @@ CONTRACT = (
     "test_render_sample_rows",
     "test_registry_views", "test_run_counts", "test_seed_fields", "test_file_items",
     "test_registry_equal_bytes", "test_registry_renamed_pins", "test_exported_pages",
-    "test_mcp_registry", "test_tables_manual", "test_run_samples",
+    "test_mcp_registry", "test_tables_manual", "test_run_samples", "test_run_hosts",
 )  # fmt: skip
 #: The same, of which those in PostgreSQL need its extension vector.
 OF_VECTORS = ("test_vectors",)
