@@ -154,6 +154,11 @@ class VersionDiffs:
             return [], []
         if page.document is None:
             raise NoVersionError(f"{page.url} has no text in the index now: nothing to compare")
+        if page.url.startswith("file:"):
+            raise NoVersionError(
+                "former texts of files in a folder are not kept: smartcrawl changes says how much"
+                " of them changed"
+            )
         if self._options.snapshot_store is None:
             raise NoVersionError(
                 "former texts are not kept, because SNAPSHOT_STORE is off: leave it out to keep"

@@ -1,11 +1,13 @@
 """The difference of two versions of a page, out of their snapshots."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.lab.lab import Lab, Page, page
+from tests.lab.lab_crawl import LabCrawl
 
 
 def lamp(text: str) -> str:
@@ -135,3 +137,13 @@ def test_a_page_is_compared_since_the_run_that_found_it(lab: Lab):
     refused = lab.crawl.run("diff", lab.site.url("/new"), "1", expect=1)
 
     assert "was not known in run 1: run 2 found it" in refused.err
+
+
+def test_a_file_of_a_folder_says_that_its_former_text_is_not_kept(crawl: LabCrawl, tmp_path: Path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for text in ("about a lamp", "about a lamp and its fuse"):
+        (folder / "a.md").write_text(text)
+        crawl(spider="files", root=folder)
+    refused = crawl.run("diff", str(folder / "a.md"), expect=1)
+    assert "former texts of files in a folder are not kept: smartcrawl changes" in refused.err
