@@ -19,6 +19,12 @@ from tests.commands.test_commands_removal import (  # noqa: F401  # fixtures
     world,
 )
 
+
+@pytest.fixture
+def connections() -> None:
+    """Keep none open: the files of the registry are compared."""
+
+
 #: Commands that change the registry and need no --dry-run, each with the reason.
 WITHOUT: dict[str, str] = {
     "embed": "it removes no page; test_commands_embed has its dry run",
