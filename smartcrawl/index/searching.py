@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -211,10 +211,8 @@ def _best_form(word: str, found: SpellingFound) -> str:
     wanted = {folded(form) for form in found.forms} - {folded(word)} - empty
     seen: Counter[str] = Counter()
     spelt: dict[str, Counter[str]] = defaultdict(Counter)
-    runs = Counter(run for text in found.texts for run in set(text_runs(text)))
+    runs = Counter(run for text in found.texts for run in _runs_to_look_at(text, wanted))
     for run, often in runs.items():
-        if run.isascii() and (run if run.islower() else run.lower()) not in wanted:
-            continue
         for start, end, form in run_words(run):
             plain = folded(form)
             if plain in wanted:
@@ -229,6 +227,15 @@ def _best_form(word: str, found: SpellingFound) -> str:
         known = keys.keys() - empty
         seen.update({keys[key] for key in index_keys(text, language) if key in known})
     return max(seen, key=lambda form: (seen[form], form), default="")
+
+
+def _runs_to_look_at(text: str, wanted: Collection[str]) -> set[str]:
+    """Return the different runs of a text, of ASCII those alone that are wanted in lower case."""
+    runs = text_runs(text)
+    if text.isascii():
+        lower = text_runs(text.lower())
+        return {run for run, form in zip(runs, lower, strict=True) if form in wanted}
+    return {run for run in runs if not run.isascii() or run.lower() in wanted}
 
 
 def _by_key(forms: Iterable[str], accents: int, language: str) -> dict[str, str]:
