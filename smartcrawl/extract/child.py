@@ -36,8 +36,8 @@ from smartcrawl.extract.wire import (
 )
 from smartcrawl.model.documents import Document
 
-#: What else is made of the page at an address, by an order; an empty one loads what that needs.
-MakeParts = Callable[[Document, str, str], bytes]
+#: What else is made of a page, by an order; an empty one loads what that needs.
+MakeParts = Callable[[Document, PageTask, str], bytes]
 
 _URL: Final = "http://document.invalid/"
 _MEMORY: Final = FormatError(
@@ -75,7 +75,8 @@ def extraction_child_main(make: MakeParts | None = None) -> None:
         os.set_blocking(2, False)  # the crawler may not be reading it
     _load_pages()
     if make is not None:
-        make(read_page_task(PageTask(_PAGE, "", _URL), Selected()), _URL, "")
+        task = PageTask(_PAGE, "", _URL)
+        make(read_page_task(task, Selected()), task, "")
     if sys.argv[3:] != ["pages"]:
         _load()
     os.environ.clear()
@@ -136,7 +137,7 @@ def _read_page(
         document = read_page_task(task, selected)
         if make is None or order is None:
             return wire_document(document)
-        return wire_document_with_parts(document, make(document, task.url, order))
+        return wire_document_with_parts(document, make(document, task, order))
     except MemoryError:
         return wire_extraction_error(_MEMORY)
     except Exception as error:  # noqa: BLE001  # of any library, over foreign bytes

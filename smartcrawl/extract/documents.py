@@ -140,7 +140,9 @@ class DocumentReader:
 
     async def _page(self, visit: Visit, body: bytes, *, links: bool, detect: bool) -> Document:
         """Return the document of an HTML page; ``detect``: whether to detect its language."""
-        task = PageTask(body, visit.answer.content_type, visit.url, links, detect=detect)
+        is_new = visit.page.record.content is None
+        told = visit.answer.content_type, visit.url
+        task = PageTask(body, *told, links, detect=detect, is_new=is_new)
         if len(body) > MAX_PAGE:
             return read_page_task(task, self._selected)
         read = self._pages.read if visit.extracted_again else self._pages.read_downloaded

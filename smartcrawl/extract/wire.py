@@ -37,6 +37,7 @@ class PageTask(NamedTuple):
     url: str
     links: bool = True
     detect: bool = True
+    is_new: bool = True  #: whether nothing of its page is stored; a ``PartMaker`` may know more
 
 
 class Selected(NamedTuple):

@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from smartcrawl.extract.chunks import MAX_PLACES, document_chunks
 from smartcrawl.extract.repeated import Mark, document_without, marks_as_text, repeated_marks
 from smartcrawl.extract.spans import MAX_ID
-from smartcrawl.extract.wire import LONGEST, AnswerError
+from smartcrawl.extract.wire import LONGEST, AnswerError, PageTask
 from smartcrawl.index.analysis.names import name_words
 from smartcrawl.index.analysis.stems import chunk_words, load_stemmers
 from smartcrawl.index.analysis.vectors import words_vector
@@ -72,30 +72,33 @@ class ChunkParts:
             marks, made = _MADE.validate_json(answer, strict=True)
         except ValueError as error:
             raise AnswerError(str(error)[:LONGEST]) from error
+        words = self._words if made and made[0].words else NO_WORDS  # a page that is no new one
         is_sound = marks is None or _are_sound_marks(marks, document)
-        if b"\\u0000" in answer or not (is_sound and all(map(self._is_sound, made))):
+        if b"\\u0000" in answer or not (is_sound and all(_is_sound(one, words) for one in made)):
             raise AnswerError("chunks that no reader gives")
         marked = None if marks is None else marks_as_text(marks)
-        return MadeChunks(made, document, self._words, host=url_host_key(url), marked=marked)
-
-    def _is_sound(self, made: MadeChunk) -> bool:
-        chunk, words = made.chunk, made.words
-        size = len(chunk.text)
-        return (
-            chunk.level in _LEVELS
-            and 0 <= chunk.repeated <= size
-            and set(chunk.types) <= _TYPES
-            and len(chunk.places) <= MAX_PLACES
-            and all(
-                0 <= start <= size and len(name) <= MAX_ID and is_linkable_id(name)
-                for start, name, _ in chunk.places
-            )
-            and len(words) == _FIELDS[self._words]
-            and (self._words != TSVECTOR or _VECTOR.fullmatch(words[0]) is not None)
-        )
+        return MadeChunks(made, document, words, host=url_host_key(url), marked=marked)
 
 
 _MADE: Final = TypeAdapter(MadeParts)
+
+
+def _is_sound(made: MadeChunk, kind: str) -> bool:
+    """Whether a chunk is one that readers make, with words of a kind."""
+    chunk, words = made.chunk, made.words
+    size = len(chunk.text)
+    return (
+        chunk.level in _LEVELS
+        and 0 <= chunk.repeated <= size
+        and set(chunk.types) <= _TYPES
+        and len(chunk.places) <= MAX_PLACES
+        and all(
+            0 <= start <= size and len(name) <= MAX_ID and is_linkable_id(name)
+            for start, name, _ in chunk.places
+        )
+        and len(words) == _FIELDS[kind]
+        and (kind != TSVECTOR or _VECTOR.fullmatch(words[0]) is not None)
+    )
 
 
 def _are_sound_marks(marks: Sequence[Mark], document: Document) -> bool:
@@ -111,9 +114,10 @@ def _are_sound_marks(marks: Sequence[Mark], document: Document) -> bool:
     return True
 
 
-def made_chunk_parts(document: Document, url: str, order: str) -> bytes:
-    """Return the chunks of the page at an address with their words, for ``ChunkParts.parse``.
+def made_chunk_parts(document: Document, task: PageTask, order: str) -> bytes:
+    """Return the chunks of a page with their words, for ``ChunkParts.parse``.
 
+    A page that is no new one gets no words: it keeps most of its chunks, with those that they have.
     An empty order loads what all orders need: a process that reads pages opens no file after that.
     """
     if not order:
@@ -122,10 +126,11 @@ def made_chunk_parts(document: Document, url: str, order: str) -> bytes:
         load_stemmers()
         return b""
     wanted = _order_of_text(order)
-    lines = wanted.lists.get(url_host_key(url))
+    lines = wanted.lists.get(url_host_key(task.url))
+    words = wanted.words if task.is_new else NO_WORDS
     marks = None if lines is None else repeated_marks(document, lines)
     left = document_without(document, marks_as_text(marks or ()))
-    return to_json(MadeParts(marks, tuple(_made(left, wanted.words, wanted.size))))
+    return to_json(MadeParts(marks, tuple(_made(left, words, wanted.size))))
 
 
 def _order_as_text(order: ChunkOrder) -> str:

@@ -56,7 +56,7 @@ def made(words: str) -> tuple[Document, MadeChunks]:
 
 
 def made_by(parts: ChunkParts, page: Document) -> MadeChunks:
-    return parts.parse(made_chunk_parts(page, TASK.url, parts.order), page, TASK.url)
+    return parts.parse(made_chunk_parts(page, TASK, parts.order), page, TASK.url)
 
 
 def plain(rows: Any) -> list[Any]:
@@ -99,6 +99,21 @@ def test_an_index_elsewhere_gets_chunks_alone():
     assert [(one.names, one.words) for one in chunks.made] == [("", ())] * len(chunks)
 
 
+@pytest.mark.parametrize(("words", "index"), INDEXES)
+def test_a_page_that_is_stored_gets_chunks_alone(words, index):
+    """It keeps most of them, with their words; the index makes those of the others."""
+    parts, page = ChunkParts(words, SIZE, {}), document()
+    made = made_chunk_parts(page, TASK._replace(is_new=False), parts.order)
+
+    chunks = parts.parse(made, page, TASK.url)
+
+    assert chunks == document_chunks(page, SIZE)
+    assert not any(one.words for one in chunks.made)
+    stored = index(None).analyzed(IndexedText(page.title, chunks, page.language))
+    expected = index(None).analyzed(IndexedText(page.title, list(chunks), page.language))
+    assert plain(stored.rows) == plain(expected.rows)
+
+
 def told(words: str = FTS5, made: tuple[str, ...] = ("a", "b", "c", "d"), **changed: Any) -> bytes:
     chunk = Chunk((), "text", 1, places=(ChunkPlace(0, "id"),))._replace(**changed)
     return to_json((None, [(chunk, "names", made)]))
@@ -118,7 +133,7 @@ def test_an_answer_of_the_right_form_is_taken():
         b"{}",
         b"[" * 100_000,
         told(made=("a", "b", "c")),
-        told(made=()),
+        to_json((None, [(Chunk((), "a"), "", tuple("abcd")), (Chunk((), "b"), "", ())])),
         told(text="a\0b"),
         told(level=7),
         told(level=-1),
