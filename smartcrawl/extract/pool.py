@@ -855,9 +855,13 @@ class ParsingPortions:
         self._at_once = 2 * pool.workers  # each process finds its next portion ready
         self._waiting: deque[_Waiting] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._last: asyncio.Event | None = None  #: set when the last portion has its results
 
     async def read(self, task: PageTask) -> Document:
         """Return the document of a page, like ``html.parse_html``.
+
+        One process gives pages in the order in which they came, so that they get the same numbers
+        as without it.
 
         Raises:
             FormatError: its process ended, for any reason; other pages are not affected.
@@ -881,22 +885,22 @@ class ParsingPortions:
 
     async def _work(self) -> None:
         while portion := self._portion():
+            before, done = self._last, asyncio.Event()
+            self._last = done
             pages = [task for task, _ in portion]
             try:
                 found = await self._pool.read_pages(pages, self._selected)
+                if before is not None and self._pool.workers == 1:
+                    await before.wait()
             except Exception as error:  # noqa: BLE001  # every waiting page gets a result
                 _fail(portion, error)
-                continue
             except BaseException as error:  # likewise
                 _fail(portion, error)
                 raise
-            for (_, future), result in zip(portion, found, strict=True):
-                if future.done():
-                    continue  # its page was cancelled
-                if isinstance(result, Document):
-                    future.set_result(result)
-                else:
-                    future.set_exception(result)
+            else:
+                _give(portion, found)
+            finally:
+                done.set()
 
     def _portion(self) -> list[_Waiting]:
         """Take the next pages: fewer where few are waiting, so that every process gets some."""
@@ -909,6 +913,16 @@ class ParsingPortions:
                 portion.append((task, future))
                 size += len(task.body)
         return portion
+
+
+def _give(portion: list[_Waiting], found: Sequence[Document | FormatError]) -> None:
+    for (_, future), result in zip(portion, found, strict=True):
+        if future.done():
+            continue  # its page was cancelled
+        if isinstance(result, Document):
+            future.set_result(result)
+        else:
+            future.set_exception(result)
 
 
 def _fail(portion: list[_Waiting], error: BaseException) -> None:

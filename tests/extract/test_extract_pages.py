@@ -216,6 +216,35 @@ def test_every_page_gets_its_own_document_however_many_wait():
     assert [found.text for found in asyncio.run(at_once())] == [f"page {n}" for n in range(300)]
 
 
+@pytest.mark.parametrize(("workers", "order"), [(1, ["long", "short"]), (2, ["short", "long"])])
+def test_one_process_gives_pages_in_their_order(workers, order, monkeypatch):
+    """Though a second thread parses its next answers; several give each page as it is ready."""
+
+    async def in_order() -> list[str]:
+        pool, found, is_short_read = FormatPool(workers, pages_only=True), [], asyncio.Event()
+
+        async def read_pages(tasks: list[PageTask], _: Selected) -> list[Document]:
+            if b"long" in tasks[0].body:
+                await is_short_read.wait()
+                await asyncio.sleep(0.05)
+            is_short_read.set()
+            return [Document() for _ in tasks]
+
+        async def one(text: str) -> None:
+            await portions.read(page(text))
+            found.append(text)
+
+        monkeypatch.setattr(pool, "read_pages", read_pages)
+        portions = ParsingPortions(pool, Selected())
+        try:
+            await asyncio.gather(one("long"), one("short"))
+        finally:
+            await portions.close()
+        return found
+
+    assert asyncio.run(in_order()) == order
+
+
 def test_page_that_nobody_waits_for_any_more_takes_nothing_from_others():
     async def given_up() -> list[str]:
         portions = ParsingPortions(FormatPool(workers=1, pages_only=True), Selected())
