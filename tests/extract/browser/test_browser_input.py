@@ -51,14 +51,16 @@ def test_dialogs_are_dismissed(shown: Shown) -> None:
 @pytest.mark.long
 def test_a_page_of_many_elements_is_refused(shown: Shown) -> None:
     body = "<script>for (let i = 0; i < 300000; i++) document.body.append("
-    found = shown.shows(f"{body}document.createElement('i'))</script>")
+    # On a busy machine the elements take longer than the seconds of a page.
+    found = shown.shows(f"{body}document.createElement('i'))</script>", seconds=50)
     assert (found.problem, found.html) == (f"it has more than {MAX_ELEMENTS:,} elements", "")
     goes_on(shown)
 
 
 @pytest.mark.long
 def test_a_page_of_long_text_is_refused(shown: Shown) -> None:
-    found = shown.shows("<p id=p></p><script>p.textContent = 'x'.repeat(9e6)</script>")
+    body = "<p id=p></p><script>p.textContent = 'x'.repeat(9e6)</script>"
+    found = shown.shows(body, seconds=50)
     assert (found.problem, found.html) == ("its markup is too long", "")
     goes_on(shown)
 
