@@ -66,8 +66,8 @@ class KeyOrder(BaseModel):
     )
     scope: Literal["search", "read", "operate", "admin"] = Field(
         default="read",
-        description="What it permits: search finds pages of its sources, read reads, operate also"
-        " starts and changes crawls, admin everything",
+        description="What it permits. search: searches of its sources alone; read: to read what is"
+        " stored; operate: to start and change crawls, too; admin: everything",
     )
     sources: list[Annotated[str, Field(min_length=1, max_length=_LONGEST)]] = Field(
         default=[],
