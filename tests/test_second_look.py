@@ -93,7 +93,7 @@ def commit_of(project: Path) -> str:
 TYPES = "--beside mypy --no-error-summary"
 #: A whole run, with the words for its mutants in their place.
 PYTEST = f"-m pytest -q --cache-clear {TYPES} --beside python tests/mutate_rules.py{{}} --forks=4"
-SAMPLE = PYTEST.format(" --sample 120")
+SAMPLE = PYTEST.format(" --sample 60")
 
 
 def test_a_first_run_has_a_sample_of_mutants_and_no_long_test(project: Path):

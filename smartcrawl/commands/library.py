@@ -231,7 +231,8 @@ class Command(CrawlCommand):
         self.exitcode = FAILED  # also if signals stop it by force
         asyncio.get_event_loop().create_task(self._crawl_and_end(process, order, report, steps))
         process.start(stop_after_crawl=False)
-        deliver_command_notices(Options.of(self.settings))
+        if not report.is_dry:
+            deliver_command_notices(Options.of(self.settings))
 
     def _carry_out_other(self, args: list[str], opts: Namespace) -> None:
         """Carry out an action that is no step."""

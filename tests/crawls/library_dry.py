@@ -43,7 +43,7 @@ def unchanged(crawl: Crawl) -> Iterator[None]:
     yield
     after = snapshot(crawl)
     different = [key for key in before | after if before.get(key) != after.get(key)]
-    assert different == []
+    assert different == [], different
 
 
 def counts(found: dict[str, Any]) -> dict[str, Any]:

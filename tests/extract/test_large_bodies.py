@@ -24,7 +24,10 @@ def test_a_page_or_text_of_a_folder_has_a_limit_of_its_own(media_type: str, most
         is_stopping=lambda: False,
     )
     visit: Any = SimpleNamespace(
-        answer=SimpleNamespace(content_type=media_type), url="file:///a/b", extracted_again=False
+        answer=SimpleNamespace(content_type=media_type),
+        page=SimpleNamespace(record=SimpleNamespace(content=None)),
+        url="file:///a/b",
+        extracted_again=False,
     )
 
     with pytest.raises(FormatError, match=f"more than {most:,} bytes") as caught:

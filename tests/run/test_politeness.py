@@ -373,6 +373,7 @@ TestHosts = Hosts.TestCase
 
 class Engine:
     running = True
+    downloader = SimpleNamespace(slots={})
 
 
 class Spider(VisitSpider):
