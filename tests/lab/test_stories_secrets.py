@@ -1,15 +1,17 @@
-"""Secrets of logins of each kind are nowhere: not in files, commands, HTTP API or MCP (ADR 146)."""
+"""Secrets of logins of each kind are nowhere: files, commands, HTTP API, MCP, pages (ADR 146)."""
 
 import base64
 import json
 from collections.abc import Mapping
 from contextlib import closing
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from smartcrawl.model.run_logs import run_log_file
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.keys import Scope, make_api_key
@@ -20,6 +22,8 @@ from tests.lab.lab_site import LabSite
 from tests.server.api_client import application, ask_all
 from tests.server.described import Described, Operation
 from tests.server.mcp.test_mcp_http import Web, call, result_of
+from tests.server.pages.browsing import Visitor
+from tests.server.pages.site_map import page_paths
 from tests.site_server import Page
 
 TOKEN, COOKIE, GRANTED = "tok-77aa61", "key=c0ffee42", "grant-51bd90"
@@ -197,3 +201,60 @@ def test_no_secret_is_in_the_api_or_in_mcp(lab: Lab, guard: GuardedLabSite):
         stores.close()
     assert [found_in(answer.text) for answer in answers] == [[]] * len(tools)
     assert any("treasure" in answer.text for answer in answers)
+
+
+def shown(lab: Lab, folder: Path) -> list[str]:
+    """The paths of all pages about a source, with those of each run, its log and its pages."""
+    url = lab.site.url("/p1")
+    ((number,),) = lab.rows(
+        "SELECT r.no FROM record r JOIN source s ON s.no = r.source"
+        f" WHERE s.name = 'form' AND r.url = '{url}'"
+    )
+    ((key,),) = lab.rows("SELECT id FROM api_key")
+    known = {"no": number, "key_id": key, "run": 1}
+    known["url_hash"] = sha256(url.encode()).hexdigest()
+    #: the error pages of what is not there
+    other = {"job": "job_00000000000000aa", "order": "ro_00000000000000aa"}
+    found = [*page_paths(folder, known | other)]
+    for (run,) in lab.rows("SELECT no FROM run"):
+        lists = ("new", "failed", "pending", "lost")
+        found += [f"/runs/{run}", *(f"/runs/{run}?list={name}" for name in lists)]
+        found += [f"/runs/{run}?part={part}&fragment" for part in ("", "log", "chart")]
+    for (page,) in lab.rows("SELECT no FROM record"):
+        found.append(f"/records/{page}?text=true&links_in=true")
+    for kind in KINDS:
+        found += [f"{path}?source={kind}" for path in ("/runs", "/changes", "/status", "/hosts")]
+        found.append(f"/?q=treasure&source={kind}")
+    tried = quote(url, safe="")
+    found += [f"/records?url={tried}", f"/try?urls={tried}&source=form", "/frontier?hosts=all"]
+    return [*found, "/records/999999", "/runs/999999", "/no-such-page"]
+
+
+@pytest.mark.sqlite
+def test_no_secret_is_on_a_page(lab: Lab, guard: GuardedLabSite):
+    lab.settings["LOG_LEVEL"] = "DEBUG"
+    folder = lab.crawl.folder
+    for kind, (_, what) in KINDS.items():
+        for takes, status in ((what, 0), ({"token": "another"}, 3)):
+            guard.takes(**takes)
+            ran = lab.run(source=kind, expect=status)
+            log = run_log_file(folder, ran.no)
+            log.parent.mkdir(exist_ok=True)
+            log.write_text(ran.err + ran.out)
+    key = admin(lab)
+    visitor = Visitor(application(folder, run={"registry": lab.crawl.registry}, pages_limit=10**9))
+    assert visitor.submit("/login", "/login", key=key).status_code == 303
+    paths = shown(lab, folder)
+    answers = {
+        path: visitor.get(path, headers={"HX-Request": "true"} if "&fragment" in path else {})
+        for path in paths
+    }
+    texts = {path: answer.text + str(answer.headers) for path, answer in answers.items()}
+    assert {path: found for path, text in texts.items() if (found := found_in(text))} == {}
+    missing = {path for path, answer in answers.items() if answer.status_code >= 400}
+    assert missing == {path for path in paths if "00000000000000aa" in path or "999999" in path} | {
+        "/no-such-page"
+    }
+    for part in ("/p1", "treasure", "login: ", *KINDS):
+        assert any(part in text for text in texts.values()), part
+    assert "login: " in texts["/runs/2?part=log&fragment"]
