@@ -11,7 +11,7 @@ from smartcrawl.registry.removal.purge import (
     is_mount_reason,
 )
 from smartcrawl.rules.model import Fault
-from smartcrawl.rules.seal import DEPTH_LEFT, NOT_DUE, seed_led_to
+from smartcrawl.rules.seal import DEPTH_LEFT, LOGIN_FAILED, NOT_DUE, seed_led_to
 from smartcrawl.rules.traps import Trap
 
 #: What an operator can do about the reason that a run is incomplete, by its first word. Braces
@@ -154,6 +154,8 @@ def reported_reason(
         remedy = _FORBIDDEN
     if f"{Fault.ADDRESS_REFUSED:d}: " in reason:
         remedy = ""  # the reason names the setting that permits the address
+    if reason.startswith("seed_failed: ") and reason.endswith(LOGIN_FAILED):
+        remedy = ""  # that of the login is beside it
     if seed_led_to(reason) is not None:
         remedy = "the target was not crawled; crawl that address, or add it to the seeds"
     if is_emptied_root_reason(reason) or is_mount_reason(reason):

@@ -16,6 +16,7 @@ DEPTH_LEFT = "depth_limit"  #: a run left out by order what is deeper
 BY_ORDER = ", by order"  #: end of the reason of a limit that was given to one run
 SEED_FAILED = "seed_failed"
 OUTSIDE = "(out of scope)"  #: end of the reason of a seed that is not asked
+LOGIN_FAILED = "the login failed)"  #: end of the reason of a seed that was not read for that
 MAX_UNREACHABLE_SHARE = 0.1  #: of a run's visits
 
 
@@ -158,11 +159,14 @@ def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:
     ...     Evidence((), (), visits=0, unreachable=0, pending=0, skipped=9, silent=1)
     ... )
     ('not_due: 1',)
+    >>> reasons_against_seal(Evidence(("http://a.example/",), ("login: refused",), 1, 0, 0))
+    ('login: refused', 'seed_failed: http://a.example/ (the login failed)')
 
     Source: RD-07 as sharpened by ADR 135; INV-4.
     """
     found = [*evidence.cut_by]
-    found += [f"{SEED_FAILED}: {url}" for url in evidence.seeds_failed]
+    has_login = not any(reason.startswith("login: ") for reason in evidence.cut_by)
+    found += [_reason_of_seed(seed, has_login=has_login) for seed in evidence.seeds_failed]
     found += [f"pin_failed: {url}" for url in evidence.pins_failed]
     found += [f"sitemap_failed: {url}" for url in evidence.sitemaps_failed]
     if evidence.walls:
@@ -179,3 +183,13 @@ def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:
     if not (evidence.visits or evidence.skipped or evidence.is_empty):
         found.append(NO_PAGES)
     return tuple(found)
+
+
+def _reason_of_seed(seed: str, *, has_login: bool) -> str:
+    """Return the reason that a seed failed; a login that failed is why where nothing else is."""
+    reason = f"{SEED_FAILED}: {seed}"
+    if has_login:
+        return reason
+    if seed_led_to(reason) is not None:  # its target was not read
+        return f"{reason[:-1]}: {LOGIN_FAILED}"
+    return reason if " (" in seed else f"{reason} ({LOGIN_FAILED}"

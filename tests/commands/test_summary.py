@@ -245,6 +245,17 @@ def test_a_seed_whose_address_is_refused_comes_with_the_remedy_of_that_alone(sho
     assert line == f"not complete: {refused}"
 
 
+def test_a_seed_behind_a_login_that_failed_comes_with_the_remedy_of_the_login_alone(shown):
+    reasons = ("login: refused (HTTP 401)", "seed_failed: http://a.example/ (the login failed)")
+
+    out = shown(complete=False, reasons=reasons)
+
+    assert f"not complete: {reasons[0]} (no page was changed" in out
+    assert [line for line in out.splitlines() if "seed_failed" in line] == [
+        f"not complete: {reasons[1]}"
+    ]
+
+
 def noted(pattern: str) -> set[str]:
     """The first words of what the code notes in places that look like this."""
     texts = [file.read_text("utf-8") for file in CODE.rglob("*.py")]

@@ -96,6 +96,9 @@ def test_a_wrong_password_indexes_nothing_and_is_tried_once(
     ran = lab.run(expect=3)
     assert (guard.attempts, stored(lab)) == (1, 0)
     assert ran.reasons[0].startswith("login: no proof on") or "refused" in ran.reasons[0]
+    assert f"seed_failed: {lab.site.url('/')} (the login failed)" in ran.reasons
+    assert "[sources.docs.auth]" in ran.out
+    assert "check the address" not in ran.out
     for hours, attempts in ((0.5, 1), (0.6, 2), (1.5, 2), (0.6, 3)):
         lab.after(hours=hours)
         lab.run(expect=3)

@@ -73,6 +73,25 @@ CUTS = [
 
 
 @pytest.mark.covers("RD-07")
+@pytest.mark.parametrize(
+    ("failed", "said"),
+    [
+        ("http://a.example/", "http://a.example/ (the login failed)"),
+        (
+            "http://a.example/ (redirected to http://a.example/b)",
+            "http://a.example/ (redirected to http://a.example/b: the login failed)",
+        ),
+        ("http://a.example/ (HTTP status 503)", "http://a.example/ (HTTP status 503)"),
+        ("http://a.example/ (out of scope)", "http://a.example/ (out of scope)"),
+    ],
+)
+def test_a_login_that_failed_is_why_a_seed_was_not_read(failed: str, said: str):
+    evidence = Evidence(**WHOLE | {"seeds_failed": (failed,)})
+    assert reasons_against_seal(evidence) == (f"seed_failed: {failed}",)
+    lost = replace(evidence, cut_by=("interrupted", "login: refused (HTTP 401)"))
+    assert reasons_against_seal(lost)[2:] == (f"seed_failed: {said}",)
+
+
 @pytest.mark.parametrize("reason", [row[0].strip("`") for row in table("When a run is complete")])
 def test_every_gap_of_the_manual_is_a_reason(reason):
     told, found = GAPS.get(reason, ({"cut_by": (reason,)}, reason))
