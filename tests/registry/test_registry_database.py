@@ -517,7 +517,11 @@ def test_a_batch_that_cannot_be_written_fails_its_future_and_leaves_nothing(file
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (apsw.FullError("disk"), "no space left for {}; free some"),
+        (
+            apsw.FullError("disk"),
+            "no space left for {}; free some and start again: everything committed is kept, and a"
+            " crawl goes on with ",
+        ),
         (apsw.IOError("disk"), "cannot write {} (disk); check"),
         (apsw.BusyError("held"), "{} was locked for 30 s while trying to write it; another"),
         (apsw.CorruptError("torn"), "{} is damaged (torn); restore"),

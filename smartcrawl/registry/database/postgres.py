@@ -369,8 +369,8 @@ _REMEDIES: Final = {
     errors.InsufficientPrivilege: "let this user create and write tables there, or name another"
     " database in REGISTRY_URL",
     errors.InvalidSchemaName: "create the schema that search_path names",
-    errors.DiskFull: "free some space on its disk and start again with {resume}: everything"
-    " committed is kept",
+    errors.DiskFull: "free some space on its disk and start again: everything committed is kept,"
+    " and a crawl goes on with {resume}",
     errors.ReadOnlySqlTransaction: "it is read-only: name the primary server in REGISTRY_URL",
 }
 
@@ -395,7 +395,8 @@ def _message(error: Exception, doing: str, place: str) -> str:
         return f"cannot {doing} {place} ({what}); {remedy}; everything committed is kept"
     return (
         f"cannot {doing} {place} ({type(error).__name__}: {what}); everything committed is kept:"
-        f" start again with {program_argument('resume')}, and report this if it comes again"
+        f" start again, a crawl with {program_argument('resume')}, and report this if it comes"
+        " again"
     )
 
 

@@ -361,7 +361,8 @@ def translated_sqlite_errors(path: Path, doing: str) -> Iterator[None]:
             raise RegistryFullError(
                 f"{path} cannot grow: this system limits the files of this process to"
                 f" {limit:,} bytes (ulimit -f, or LimitFSIZE of systemd); raise the limit and start"
-                f" again with {program_argument('resume')}: everything committed is kept"
+                f" again: everything committed is kept, and a crawl goes on with"
+                f" {program_argument('resume')}"
             ) from error
         raise RegistryError(
             f"cannot {doing} {path} ({error}); check that the folder exists and that this user"
@@ -381,16 +382,16 @@ def translated_sqlite_errors(path: Path, doing: str) -> Iterator[None]:
                 raise found from error
         raise RegistryError(
             f"cannot {doing} {path} ({type(error).__name__}: {error}); everything committed is"
-            f" kept: start again with {program_argument('resume')}, and report this if it comes"
-            " again"
+            f" kept: start again, a crawl with {program_argument('resume')}, and report this if it"
+            " comes again"
         ) from error
 
 
 def no_space_left(path: Path) -> RegistryFullError:
     """Return the error of a full disk, with the remedy."""
     return RegistryFullError(
-        f"no space left for {path}; free some and start again with"
-        f" {program_argument('resume')}: everything committed is kept"
+        f"no space left for {path}; free some and start again: everything committed is kept, and a"
+        f" crawl goes on with {program_argument('resume')}"
     )
 
 
