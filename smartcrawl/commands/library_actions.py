@@ -40,7 +40,7 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.reports.text import report_noun
 from smartcrawl.run.dry_library import DryLibrary
 from smartcrawl.run.library.embedding import LibraryEmbed
-from smartcrawl.run.library.job import LibraryJob
+from smartcrawl.run.library.job import LOOK, LibraryJob
 from smartcrawl.run.library.metadata import LibraryMetadata, run_entries_in_words
 from smartcrawl.run.library.report import (
     LibraryReport,
@@ -350,7 +350,8 @@ class LibraryDownload:
             with report.attempted(source):
                 await (self._count if order.is_dry else self._crawl)(source)
             if report.is_stopped:
-                order.save(report, paused=source, incomplete=before)
+                goes_on = self._current_run() is not None or order.is_paused(source)
+                order.save(report, paused=source if goes_on else None, incomplete=before)
                 return
             order.save(report, done=(DOWNLOAD, source), incomplete=report.is_incomplete)
 
@@ -368,7 +369,7 @@ class LibraryDownload:
                 await self._process.crawl(crawler, **arguments)
                 break
             except HostsBusyError as error:
-                if not await self._is_free(error):
+                if not await self._may_begin(error):
                     self._report.is_stopped = True
                     return
         run: Run | None = getattr(crawler.spider, "run", None)
@@ -385,6 +386,17 @@ class LibraryDownload:
             return
         assert run.library is not None, "it is a library"
         self._report.add_run(run.opened.no, run.result, run.library)
+
+    async def _may_begin(self, error: HostsBusyError) -> bool:
+        """Wait for the host of a crawl; False: a signal or an order to the job came first."""
+        free = asyncio.ensure_future(self._is_free(error))
+        while not (free.done() or self._order.is_ending()):
+            await asyncio.wait([free], timeout=LOOK)
+        if free.done():
+            return free.result()
+        free.cancel()
+        await asyncio.wait([free])  # it takes its handlers of signals back
+        return False
 
     async def _count(self, source: SharepointSource) -> None:
         """Count what a download of a source would do."""

@@ -2,12 +2,13 @@
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from smartcrawl.commands.library_actions import LibraryDownload
+from smartcrawl.commands.library_actions import LibraryDownload, LibraryOrder
 from smartcrawl.model.exceptions import HostsBusyError
+from smartcrawl.run.library.report import LibraryReport
 
 
 class Process:
@@ -69,8 +70,9 @@ def test_a_library_waits_until_no_other_process_asks_its_host(is_free: bool):
     report: Any = SimpleNamespace(is_stopped=False, skip=lambda source, why: skipped.append(why))
     words = SimpleNamespace(retry_batches=0)
     order: Any = SimpleNamespace(
-        job=job, words=words, is_full=False, is_paused=lambda source: False
-    )
+        job=job, words=words, is_full=False, is_paused=lambda source: False,
+        is_ending=lambda: False,
+    )  # fmt: skip
     stats = SimpleNamespace(get_value=lambda name: "finished")
     asked: list[str] = []
 
@@ -85,3 +87,52 @@ def test_a_library_waits_until_no_other_process_asks_its_host(is_free: bool):
     assert report.is_stopped is not is_free
     assert asked == ["d.lists"] * (2 if is_free else 1)
     assert len(skipped) == is_free, "the run of the double has no result"
+
+
+class WaitingJob:
+    """A job whose library waits for a host; an order or a signal ends the wait."""
+
+    id = "job"
+
+    def __init__(self, *, is_ordered: bool, paused: str | None) -> None:
+        self.progress: dict[str, Any] = {} if paused is None else {"paused": paused}
+        self.current_run: Any = None
+        self.is_ordered = is_ordered
+        self.looks = 0
+
+    def is_ending(self) -> bool:
+        self.looks += 1
+        return self.is_ordered and self.looks > 2  # the order comes while the library waits
+
+    def save(self, progress: dict[str, Any]) -> None:
+        self.progress = progress
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+@pytest.mark.parametrize("paused", [None, "docs"])
+def test_a_job_that_ends_while_its_library_waits_for_a_host_has_no_run_to_go_on_with(
+    is_ordered: bool, paused: str | None
+):
+    job: Any = WaitingJob(is_ordered=is_ordered, paused=paused)
+    process: Any = BusyProcess(job)
+    source: Any = SimpleNamespace(name="d.docs", source_id="docs")
+    words: Any = SimpleNamespace(retry_batches=0, mode="incremental", dry_run=False)
+    order = LibraryOrder("crawl", *cast(Any, (None, [source], None)), words, job)
+    report = LibraryReport(cast(Any, None), "crawl", "incremental", "domain")
+    is_given_up = False
+
+    async def ask(error: HostsBusyError) -> bool:
+        nonlocal is_given_up
+        try:
+            await asyncio.sleep(60 if is_ordered else 0)
+        except asyncio.CancelledError:
+            is_given_up = True
+            raise
+        return False
+
+    stats = SimpleNamespace(get_value=lambda name: "finished")
+    download = LibraryDownload(process, lambda _: SimpleNamespace(stats=stats), order, report, ask)
+    asyncio.run(download.carry_out())
+
+    assert (report.is_stopped, is_given_up) == (True, is_ordered)
+    assert (job.progress["paused"], job.progress["done"]) == (paused, {})
