@@ -17,6 +17,7 @@ from smartcrawl.model.program import (
     program_name,
 )
 from smartcrawl.model.redaction import redacted_text
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, reported_reason, unreached_page_reason
 from smartcrawl.reports.removals import withholding_text
@@ -84,8 +85,15 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
             "Nothing was stored. To remove this source:",
             command=summary_command_line("forget", data_dir, name),
         )
-    if program_name() == OURS and Path(data_dir) != Path(LOCAL).absolute():
-        output.line(f"Stored in:  {escape(data_dir)}")
+    if program_name() == OURS and (place := _place(run, data_dir)):
+        output.line(f"Stored in:  {escape(place)}")
+
+
+def _place(run: Run, data_dir: str) -> str:
+    """Return where the pages are; empty: in the folder that needs no name."""
+    if isinstance(run.options.registry, str):
+        return str(registry_database(run.options.registry))
+    return "" if Path(data_dir) == Path(LOCAL).absolute() else data_dir
 
 
 def _print_part(output: Output, run: Run, result: RunResult, data_dir: str) -> None:

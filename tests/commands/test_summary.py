@@ -60,6 +60,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
         kind: Kind = SITE,
         ad_hoc: bool = False,
         seconds: int | None = None,
+        registry: str | Path = Path("registry.db"),
         **changed: object,
     ) -> str:
         run = SimpleNamespace(
@@ -67,6 +68,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
             result=RunResult(**(RESULT | changed)),
             source=SimpleNamespace(name=source, traits=kind, kinds=(kind,), ad_hoc=ad_hoc),
             options=SimpleNamespace(
+                registry=registry,
                 sweep_max_ratio=0.25,
                 sweep_min_count=7,
                 policy=Policy(orphan_threshold=orphan_threshold),
@@ -78,6 +80,16 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
         return capsys.readouterr().out
 
     return shown
+
+
+def test_the_place_of_the_pages_is_told(shown, monkeypatch: pytest.MonkeyPatch):
+    assert "Stored in:" not in shown(data_dir="/state")
+    monkeypatch.setattr(sys, "argv", ["smartcrawl", "crawl"])
+    url = "postgresql://lamp:secret@db.example:5432/lamps"
+
+    assert "Stored in:  /state\n" in shown(data_dir="/state")
+    assert "Stored in:" not in shown(data_dir=str(Path(".smartcrawl").absolute()))
+    assert "Stored in:  postgresql://lamp@db.example:5432/lamps\n" in shown(registry=url)
 
 
 def test_a_complete_run_is_told_with_its_counts_and_savings(shown):
