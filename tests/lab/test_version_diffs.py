@@ -76,6 +76,20 @@ def test_text_html_and_an_unchanged_page(changed: Lab):
     assert (same.out, "has not changed since run 3" in same.err) == ("", True)
 
 
+def test_a_terminal_has_colours_and_the_changed_words_reversed(
+    changed: Lab, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    shown = changed.crawl.run("diff", changed.site.url("/")).out
+
+    assert "\x1b[31m-it glows dark \x1b[0m\x1b[7;31mred\x1b[0m" in shown
+    assert "\x1b[32m+it glows dark \x1b[0m\x1b[7;32mblue\x1b[0m" in shown
+
+
 def test_text_of_a_page_stays_text_in_html(lab: Lab):
     lab.pages["/"] = lamp("plain")
     lab.run()
