@@ -143,6 +143,7 @@ def test_no_budget_puts_off_a_page_of_a_source_that_was_due_before(served: Serve
     assert rows == [(len(PAGES["docs"]), 0)]
 
 
+@pytest.mark.covers("R1-53")
 def test_a_push_has_its_files_due_alone(served: Served):
     answers = ask_all(served.app, [signed("lamps", PUSH)] * 2)
 

@@ -111,6 +111,7 @@ def listed(urls: list[str], **more: str) -> tuple[str, str, dict[str, Any]]:
     return "POST", PATH, {"json": body}
 
 
+@pytest.mark.covers("R1-53")
 def test_a_notice_brings_the_visit_of_a_known_page_forward(served: Served, net: Net):
     (answer,) = ask_all(served.app(), [notice()])
 
