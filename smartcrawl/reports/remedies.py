@@ -72,6 +72,8 @@ _LEFT_OUT = {
 }
 _FORBIDDEN = "ask its owner to allow this crawler; stored pages stay for now"
 _DISALLOWED = "(disallowed by "  #: in the reason of a seed
+#: In the reason of a seed where that of the login or of the browser, beside it, has the remedy.
+_OTHERS_TELL = (LOGIN_FAILED, f"{Fault.NO_BROWSER:d}: ")
 #: Remedies that differ for document libraries, whose commands resume no run.
 _OF_LIBRARIES = {"interrupted": "the next download fetches the rest"}
 #: What a note of a run means, by its first word: which answers the run did not believe, and why.
@@ -154,8 +156,8 @@ def reported_reason(
         remedy = _FORBIDDEN
     if f"{Fault.ADDRESS_REFUSED:d}: " in reason:
         remedy = ""  # the reason names the setting that permits the address
-    if reason.startswith("seed_failed: ") and reason.endswith(LOGIN_FAILED):
-        remedy = ""  # that of the login is beside it
+    if word == "seed_failed" and any(part in reason for part in _OTHERS_TELL):
+        remedy = ""
     if seed_led_to(reason) is not None:
         remedy = "the target was not crawled; crawl that address, or add it to the seeds"
     if is_emptied_root_reason(reason) or is_mount_reason(reason):

@@ -257,12 +257,21 @@ def test_a_seed_whose_address_is_refused_comes_with_the_remedy_of_that_alone(sho
     assert line == f"not complete: {refused}"
 
 
-def test_a_seed_behind_a_login_that_failed_comes_with_the_remedy_of_the_login_alone(shown):
-    reasons = ("login: refused (HTTP 401)", "seed_failed: http://a.example/ (the login failed)")
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        ("login: refused (HTTP 401)", "the login failed"),
+        ("render: no browser", "1114: render: no browser (no Chromium is on the PATH)"),
+    ],
+)
+def test_a_seed_that_another_reason_explains_comes_without_a_remedy(shown, cause: str, why: str):
+    reasons = (cause, f"seed_failed: http://a.example/ ({why})")
 
     out = shown(complete=False, reasons=reasons)
 
-    assert f"not complete: {reasons[0]} (no page was changed" in out
+    assert (
+        f"not complete: {cause} ({reported_remedy(cause.partition(':')[0], source='docs')})" in out
+    )
     assert [line for line in out.splitlines() if "seed_failed" in line] == [
         f"not complete: {reasons[1]}"
     ]

@@ -16,7 +16,12 @@ from pathlib import Path
 from typing import Final
 
 from smartcrawl.extract.browser.pipe import BrowserError, BrowserPipe, CommandError
-from smartcrawl.extract.browser.start import NO_SANDBOX, SANDBOX, UNCONFINED, browser_owner
+from smartcrawl.extract.browser.start import (
+    NO_SANDBOX,
+    SANDBOX,
+    UNCONFINED,
+    browser_owner,
+)
 from smartcrawl.extract.confine import HAS_LIMITS
 from smartcrawl.model.processes import descendants_of
 
@@ -36,6 +41,8 @@ _END_SECONDS: Final = 5.0
 _WATCH_SECONDS: Final = 0.25
 _COMPLAINT: Final = 2_000  #: characters of what it wrote that are shown
 _MIB: Final = 1024 * 1024
+#: CHOWN, DAC_OVERRIDE, KILL, SETGID and SETUID (capabilities(7)).
+_OF_ROOT: Final = 1 << 0 | 1 << 1 | 1 << 5 | 1 << 6 | 1 << 7
 _FEATURES: Final = (
     "Translate", "OptimizationHints", "MediaRouter", "DialMediaRouteProvider", "Prerender2",
     "InterestFeedContentSuggestions", "AutofillServerCommunication", "BackForwardCache",
@@ -124,7 +131,17 @@ class Browser:
         return not self.pipe.ended.done()
 
     async def _start(self) -> None:
-        folder = self._folder = BrowserFolder()
+        if browser_owner() is not None and not _may_become_another():
+            raise BrowserError(
+                "a browser that root starts becomes another user, for which root needs the"
+                " capabilities CHOWN, DAC_OVERRIDE, KILL, SETGID and SETUID; or start smartcrawl as"
+                " another user"
+            )
+        try:
+            folder = self._folder = BrowserFolder()
+        except OSError as error:
+            place = tempfile.gettempdir()
+            raise BrowserError(f"no folder for a browser in {place}: {error.strerror}") from error
         flags = [*_FLAGS, f"--user-data-dir={folder.profile}"]
         flags.append(f"--js-flags=--max-old-space-size={self._options.memory}")
         if not self._options.sandbox:
@@ -184,8 +201,8 @@ class Browser:
             )
         if self._process.returncode == NO_SANDBOX or "No usable sandbox" in said:
             return (
-                "Chromium's own sandbox needs user name spaces, which are not permitted here;"
-                " RENDER_SANDBOX=off renders without it"
+                "Chromium's own sandbox needs user name spaces and chroot, which are not permitted"
+                " here; RENDER_SANDBOX=off renders without it"
             )
         lines = said[-_COMPLAINT:].strip().splitlines()
         last = lines[-1] if lines else f"exit status {self._process.returncode}"
@@ -231,6 +248,13 @@ class Browser:
         process.wait()
 
 
+def _may_become_another() -> bool:
+    """Whether root may start a process of another user, end it, and remove its files."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+    lines = dict(line.split(":", 1) for line in status.splitlines())
+    return int(lines["CapEff"], 16) & _OF_ROOT == _OF_ROOT
+
+
 def _has_ended(pid: int) -> bool:
     """Whether a child has ended; its number stays taken until this process waits for it."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -250,6 +274,9 @@ class BrowserFolder:
 
     Making one removes those that ended processes left. Where root starts the browser, another user
     owns the profile in it.
+
+    Raises:
+        OSError: it cannot be made.
     """
 
     def __init__(self) -> None:

@@ -120,10 +120,11 @@ def _drop_root() -> None:
 
 
 def _has_user_namespaces() -> bool:
-    """Whether the browser can make the name spaces that confine the processes of its pages."""
+    """Whether the browser can confine the processes of its pages: by name spaces and chroot."""
     child = os.fork()
     if child == 0:
-        os._exit(ctypes.CDLL(None).unshare(CLONE_NEWUSER) != 0)
+        libc = ctypes.CDLL(None)
+        os._exit(libc.unshare(CLONE_NEWUSER) != 0 or libc.chroot(b"/") != 0)
     return os.waitpid(child, 0)[1] == 0
 
 

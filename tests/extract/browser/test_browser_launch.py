@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import platform
 import shlex
 import signal
 import subprocess
@@ -193,6 +194,63 @@ def test_a_browser_that_does_not_start_says_why(
     program = executable(tmp_path / "broken", script)
     assert words in started(program, sandbox=False)
     assert list(temporary.iterdir()) == []
+
+
+BARRED = """
+    import asyncio, ctypes, sys, tempfile
+    from smartcrawl.extract.browser.launch import *
+    from smartcrawl.extract.confine import *
+
+    tempfile.tempdir, program, call = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    lines = [(LOAD, 0, 0, 0), (EQUALS, 0, 1, call), (RETURN, 0, 0, 0x00050001)]
+    assert install_call_filter(libc, [*lines, (RETURN, 0, 0, ALLOW)])
+    try:
+        asyncio.run(Browser.start(BrowserOptions(program)))
+    except BrowserError as error:
+        print(error)
+"""
+
+
+@on_linux
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="calls have other numbers there")
+@pytest.mark.parametrize("call", [161, 272], ids=["chroot", "unshare"])
+def test_a_container_that_lets_no_sandbox_be_made_is_told_of(
+    temporary: Path, tmp_path: Path, call: int
+) -> None:
+    program = executable(tmp_path / "browser", "echo it was started >&2; exit 1")
+    told = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(BARRED), temporary, program, str(call)],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    assert told.stdout == (
+        "Chromium's own sandbox needs user name spaces and chroot, which are not permitted here;"
+        " RENDER_SANDBOX=off renders without it\n"
+    )
+
+
+@on_linux
+@pytest.mark.parametrize("lacks", [0, 1, 5, 6, 7])
+def test_root_without_its_capabilities_is_told_of_them(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, lacks: int
+) -> None:
+    status = f"Name:\ta:b\nCapEff:\t{0x1FFFFFFFFFF & ~(1 << lacks):016x}\n"
+    monkeypatch.setattr(launch, "browser_owner", lambda: 65534)
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: status)
+    told = started("/bin/true")
+    assert "root needs the capabilities CHOWN, DAC_OVERRIDE, KILL, SETGID and SETUID" in told
+    assert list(temporary.iterdir()) == []
+
+
+@on_linux
+def test_a_folder_that_cannot_be_made_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    assert started("/bin/true") == (
+        f"no folder for a browser in {tmp_path / 'none'}: No such file or directory"
+    )
 
 
 def test_a_page_is_rendered_on_linux_alone(monkeypatch: pytest.MonkeyPatch) -> None:
