@@ -42,6 +42,7 @@ from smartcrawl.model.pages import Page, Visit
 from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import RunOrder, RunState
+from smartcrawl.rules.visibility import Visibility
 from smartcrawl.run.pushing import push_run_source, run_left_uploads_in_words
 from smartcrawl.run.run import Run
 
@@ -149,11 +150,13 @@ class EditSubmitter:
             self._task.cancel()
 
 
-_STATE = "SELECT state FROM run WHERE no = ?"
+_STATE = "SELECT r.state, s.visibility FROM run r JOIN source s ON s.no = r.source WHERE r.no = ?"
 
 
 async def push_pages_at_crawler_end(crawler: Crawler, run: Run) -> None:
     """Make the vector store equal to the pages of a run that was swept.
+
+    A store knows no keys, so a private source is pushed by the command alone.
 
     An error leaves the rest to the next run, or to ``push``: it is no failure of the run.
     """
@@ -194,11 +197,21 @@ async def push_pages_at_crawler_end(crawler: Crawler, run: Run) -> None:
 
 
 def _push(run: Run, is_ending: Callable[[], bool]) -> Pushed | None:
-    """Push; None: the run was not swept."""
+    """Push; None: the run was not swept, or its source is private."""
     options, database = run.options.vector_store, run.registry.database
     assert options is not None, "the caller looked"
     with closing(database.connect()) as connection:
-        if connection.execute(_STATE, (run.opened.no,)).get != RunState.SWEPT:
+        ((state, visibility),) = connection.execute(_STATE, (run.opened.no,)).fetchall()
+        if state != RunState.SWEPT:
+            return None
+        if visibility == Visibility.PRIVATE:
+            logger.info(
+                "%s is private, and all who search the vector store would read it: it is pushed by"
+                " %s push --source %s alone",
+                run.source.name,
+                program_name(),
+                run.source.name,
+            )
             return None
         return push_run_source(connection, database, options, run.source.name, is_ending=is_ending)
 

@@ -41,3 +41,16 @@ def test_each_swept_run_makes_the_store_equal(site: Site, crawl: Crawl, server: 
     assert server.uploads.keys() - server.stores[STORE].keys() == server.detached
     assert not server.deleted
     assert not any(KEY.encode() in text for _, text in crawl.written())
+
+
+@pytest.mark.long
+def test_a_private_source_is_pushed_by_the_command_alone(site: Site, crawl: Crawl, server: Stores):
+    site.pages["/"] = html("Manual", text="an introduction")
+    table = f'[sources.docs]\nseeds = ["{site.url("/")}"]\n'
+    crawl.declare(f'{table}visibility = "private"\n')
+    ran = crawl(source="docs")
+    assert server.texts() == {}
+    assert "docs is private" in ran.err
+    assert "push --source docs alone" in ran.err
+    crawl.run("push", "--source", "docs")
+    assert len(server.texts()) == 1
