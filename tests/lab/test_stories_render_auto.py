@@ -135,6 +135,8 @@ def test_what_is_stored_is_sampled_although_nothing_changed(auto: Lab):
     auto.settings["RENDER"] = "no"
     serve_whole(auto)
     auto.run()
+    again(auto)
+    assert {record.status for record in auto.log} == {304, 404}  # robots.txt
 
     def shown(path: str) -> Shown:
         words = " ".join(f"scripted{path[-2:]}{n}" for n in range(30))
