@@ -6,7 +6,13 @@ import time
 import pytest
 
 from smartcrawl.extract.browser.page import BrowserAnswer, BrowserRefusal
-from smartcrawl.rules.rendering import OTHER_SITE, POLLING, WRONG_METHOD, PageRequestRules
+from smartcrawl.rules.rendering import (
+    OTHER_SITE,
+    POLLING,
+    TOO_MANY,
+    WRONG_METHOD,
+    PageRequestRules,
+)
 from tests.extract.browser.shown import HOST, Shown, Site, html, text
 
 ITEMS = """<ul id=list></ul><script>
@@ -260,6 +266,18 @@ def test_a_poll_is_answered_twelve_times_and_ends_nothing(shown: Shown) -> None:
 WORKER = """<p id=p></p><script>
 new Worker('/worker.js').onmessage = e => p.textContent = e.data
 </script>"""
+
+
+def test_a_page_gets_no_more_bytes_than_a_page_may(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("smartcrawl.extract.browser.page.MOST_BYTES", 10_000)
+    script = "(async () => { for (const name of 'abc') await fetch('/' + name).then(r => r.text())"
+    script += ".then(t => p.textContent += t[0], e => p.textContent += '-') })()"
+    body = html(f"<p id=p></p><script>{script}</script>")
+    found = shown.renders({"/": body} | {f"/{name}": name * 6_000 for name in "abc"})
+    assert text(found.html) == "T ab-"
+    assert found.refused_hosts() == {(HOST, TOO_MANY): 1}
 
 
 def test_a_worker_works_and_its_requests_are_answered(shown: Shown) -> None:
