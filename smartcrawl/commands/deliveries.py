@@ -6,7 +6,7 @@ import logging
 import time
 from contextlib import closing
 
-from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.model.exceptions import RegistryFullError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.notices import end_lost_notices, lost_notice_targets
@@ -18,7 +18,7 @@ def deliver_command_notices(options: Options) -> SmartcrawlError | None:
     """Send the notices that wait, for ten seconds at most; later commands send the rest.
 
     Without any target, those that wait since a day are given up. Return the error that prevented
-    it, which is logged.
+    it, which is logged, except that of a full disk.
     """
     if options.notify:
         from smartcrawl.run.notices import deliver_notices  # noqa: PLC0415  # else none is needed
@@ -27,7 +27,9 @@ def deliver_command_notices(options: Options) -> SmartcrawlError | None:
     try:
         _end_notices(options)
     except SmartcrawlError as error:
-        logger.error("notices without a target were not given up: %s", error)
+        # What failed before, and the check, say that the disk is full.
+        level = logging.DEBUG if isinstance(error, RegistryFullError) else logging.ERROR
+        logger.log(level, "notices without a target were not given up: %s", error)
         return error
     return None
 
