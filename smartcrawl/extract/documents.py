@@ -141,8 +141,8 @@ class DocumentReader:
     async def _page(self, visit: Visit, body: bytes, *, links: bool, detect: bool) -> Document:
         """Return the document of an HTML page; ``detect``: whether to detect its language."""
         is_new = visit.page.record.content is None
-        told = visit.answer.content_type, visit.url
-        task = PageTask(body, *told, links, detect=detect, is_new=is_new)
+        header = visit.answer.content_type
+        task = PageTask(body, header, visit.url, links, detect=detect, is_new=is_new)
         if len(body) > MAX_PAGE:
             return read_page_task(task, self._selected)
         read = self._pages.read if visit.extracted_again else self._pages.read_downloaded

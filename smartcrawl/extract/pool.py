@@ -544,8 +544,8 @@ class _Expected(NamedTuple):
 
     def parsed(self, answer: bytes) -> Document:
         """Return the document of an answer, as ``parse_document_answer``."""
-        told, parts = document_parts_from_wire(answer)
-        document = parse_document_answer(told, self.media_type, self.longest, self.url)
+        described, parts = document_parts_from_wire(answer)
+        document = parse_document_answer(described, self.media_type, self.longest, self.url)
         if parts is None:
             return document
         if self.maker is None:

@@ -48,7 +48,7 @@ class ChangedLine(NamedTuple):
 class ChangedHeading(NamedTuple):
     """A heading below which lines changed."""
 
-    heading: str  #: with the headings above it, at most ``LONGEST`` characters; "": no heading
+    heading: str  #: a path of headings, at most ``LONGEST`` characters; empty before the first
     added: int  #: words
     removed: int  #: words
     lines: int

@@ -1,4 +1,4 @@
-"""How the pages of a source are shown by a browser, whoever answers the requests of the browser."""
+"""How a browser shows the pages of a source, in a run and in a preview."""
 
 from __future__ import annotations
 

@@ -16,15 +16,15 @@ class Process:
 
     def __init__(self, job: Any) -> None:
         self.job = job
-        self.told: list[int | None] = []
+        self.current_runs: list[int | None] = []
 
     async def crawl(self, crawler: Any, **_: str) -> None:
-        self.told.append(self.job.current_run())
-        opened = SimpleNamespace(no=len(self.told) + 6)
+        self.current_runs.append(self.job.current_run())
+        opened = SimpleNamespace(no=len(self.current_runs) + 6)
         halt = SimpleNamespace(order=None)
         run = SimpleNamespace(opened=opened, halt=halt, result=None, failure=None)
         crawler.spider = SimpleNamespace(run=run)
-        self.told.append(self.job.current_run())
+        self.current_runs.append(self.job.current_run())
 
 
 def test_an_order_to_a_job_goes_to_the_run_that_its_crawl_has_open():
@@ -45,7 +45,7 @@ def test_an_order_to_a_job_goes_to_the_run_that_its_crawl_has_open():
         source: Any = SimpleNamespace(name=name)
         asyncio.run(download._crawl(source))
 
-    assert process.told == [None, 7, None, 9]
+    assert process.current_runs == [None, 7, None, 9]
 
 
 async def _never_asked(error: HostsBusyError) -> bool:
@@ -56,8 +56,8 @@ class BusyProcess(Process):
     """Another process asks the host of the library until the third attempt."""
 
     async def crawl(self, crawler: Any, **given: str) -> None:
-        if len(self.told) < 2:
-            self.told.append(None)
+        if len(self.current_runs) < 2:
+            self.current_runs.append(None)
             raise HostsBusyError("d.docs", "d.lists", "contoso.sharepoint.com")
         await super().crawl(crawler, **given)
 

@@ -35,11 +35,11 @@ print(before - taken())
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is about glibc")
 def test_large_blocks_go_back_when_they_are_free():
     """ATT-34: copies of one long page, made one after the other, do not add up."""
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", _FREED], capture_output=True, text=True, check=True
     )
 
-    assert 38 <= int(told.stdout) <= 42
+    assert 38 <= int(printed.stdout) <= 42
 
 
 #: Prints how many MiB go when 40 MiB of small blocks are freed, below one that is in use.
@@ -61,11 +61,11 @@ print(before - taken())
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is about glibc")
 def test_small_blocks_go_back_though_one_above_them_is_in_use():
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", _TRIMMED], capture_output=True, text=True, check=True
     )
 
-    assert 30 <= int(told.stdout) <= 42
+    assert 30 <= int(printed.stdout) <= 42
 
 
 def test_garbage_is_looked_for_rarely_while_a_crawl_lasts():

@@ -114,13 +114,15 @@ def test_a_page_that_is_stored_gets_chunks_alone(words, index):
     assert plain(stored.rows) == plain(expected.rows)
 
 
-def told(words: str = FTS5, made: tuple[str, ...] = ("a", "b", "c", "d"), **changed: Any) -> bytes:
+def sent_parts(
+    words: str = FTS5, made: tuple[str, ...] = ("a", "b", "c", "d"), **changed: Any
+) -> bytes:
     chunk = Chunk((), "text", 1, places=(ChunkPlace(0, "id"),))._replace(**changed)
     return to_json((None, [(chunk, "names", made)]))
 
 
 def test_an_answer_of_the_right_form_is_taken():
-    assert ChunkParts(FTS5, SIZE, {}).parse(told(), Document(), TASK.url) == [
+    assert ChunkParts(FTS5, SIZE, {}).parse(sent_parts(), Document(), TASK.url) == [
         Chunk((), "text", 1, places=(ChunkPlace(0, "id"),))
     ]
 
@@ -132,20 +134,20 @@ def test_an_answer_of_the_right_form_is_taken():
         b"nonsense",
         b"{}",
         b"[" * 100_000,
-        told(made=("a", "b", "c")),
+        sent_parts(made=("a", "b", "c")),
         to_json((None, [(Chunk((), "a"), "", tuple("abcd")), (Chunk((), "b"), "", ())])),
-        told(text="a\0b"),
-        told(level=7),
-        told(level=-1),
-        told(level="1"),
-        told(repeated=-1),
-        told(repeated=5),
-        told(types=("code", "picture")),
-        told(places=(ChunkPlace(5, "behind the text"),)),
-        told(places=(ChunkPlace(-1, "id"),)),
-        told(places=(ChunkPlace(0, "no id"),)),
-        told(places=(ChunkPlace(0, "i" * 301),)),
-        told(places=(ChunkPlace(0, "id"),) * (MAX_PLACES + 1)),
+        sent_parts(text="a\0b"),
+        sent_parts(level=7),
+        sent_parts(level=-1),
+        sent_parts(level="1"),
+        sent_parts(repeated=-1),
+        sent_parts(repeated=5),
+        sent_parts(types=("code", "picture")),
+        sent_parts(places=(ChunkPlace(5, "behind the text"),)),
+        sent_parts(places=(ChunkPlace(-1, "id"),)),
+        sent_parts(places=(ChunkPlace(0, "no id"),)),
+        sent_parts(places=(ChunkPlace(0, "i" * 301),)),
+        sent_parts(places=(ChunkPlace(0, "id"),) * (MAX_PLACES + 1)),
     ],
 )
 def test_any_other_answer_is_none(answer):
@@ -159,10 +161,10 @@ def test_any_other_answer_is_none(answer):
 )
 def test_no_other_words_reach_postgresql(vector):
     parts = ChunkParts(TSVECTOR, SIZE, {})
-    assert parts.parse(told(made=("'a':1A,5 'b':2B",)), Document(), TASK.url)
+    assert parts.parse(sent_parts(made=("'a':1A,5 'b':2B",)), Document(), TASK.url)
 
     with pytest.raises(AnswerError):
-        parts.parse(told(made=(vector,)), Document(), TASK.url)
+        parts.parse(sent_parts(made=(vector,)), Document(), TASK.url)
 
 
 def test_vectors_are_checked_in_linear_time():
@@ -170,7 +172,7 @@ def test_vectors_are_checked_in_linear_time():
     before = time.perf_counter()
 
     with pytest.raises(AnswerError):
-        ChunkParts(TSVECTOR, SIZE, {}).parse(told(made=(words,)), Document(), TASK.url)
+        ChunkParts(TSVECTOR, SIZE, {}).parse(sent_parts(made=(words,)), Document(), TASK.url)
 
     assert time.perf_counter() - before < 2
 
@@ -286,12 +288,12 @@ sys.stdin.buffer.read()
     ],
 )
 def test_a_process_with_other_parts_is_ended(answer: Callable[[bytes], bytes], monkeypatch):
-    told = answer(wire_document(document()))
-    if len(told) > MAX_PARTS:
+    sent = answer(wire_document(document()))
+    if len(sent) > MAX_PARTS:
         with pytest.raises(AnswerError):
-            document_parts_from_wire(told)
+            document_parts_from_wire(sent)
         return
-    monkeypatch.setattr(pools, "_CHILD", ("-c", TAKEN_OVER.format([told]), "-"))
+    monkeypatch.setattr(pools, "_CHILD", ("-c", TAKEN_OVER.format([sent]), "-"))
     parts = ChunkParts(FTS5, SIZE, {})
 
     found = read(TASK, parts)
@@ -300,8 +302,8 @@ def test_a_process_with_other_parts_is_ended(answer: Callable[[bytes], bytes], m
 
 
 def test_parts_that_nothing_asked_for_end_the_process(monkeypatch):
-    told = wire_document_with_parts(document(), b"[]")
-    monkeypatch.setattr(pools, "_CHILD", ("-c", TAKEN_OVER.format([told])))
+    sent = wire_document_with_parts(document(), b"[]")
+    monkeypatch.setattr(pools, "_CHILD", ("-c", TAKEN_OVER.format([sent])))
 
     assert read(TASK, None).kind is FormatFault.CRASHED
 

@@ -63,7 +63,7 @@ class Event:
     page: str = ""  #: the address whose difference shows it
 
 
-def told(night: Night, source: str) -> list[str]:
+def notices_of(night: Night, source: str) -> list[str]:
     """The notices of a night about a source, in words."""
     ops = [one["type"] for one in night.ops if one["data"]["source"] == source]
     changes = [one["data"]["counts"] for one in night.editors if one["data"]["source"] == source]
@@ -85,7 +85,7 @@ def note(event: Event, day: int, night: Night) -> None:
     """Note whether a night saw an event, or its end."""
     if day < event.day or event.over is not None:
         return
-    alarm, notices = night.reasons.get(event.source, []), told(night, event.source)
+    alarm, notices = night.reasons.get(event.source, []), notices_of(night, event.source)
     is_over = event.end is None or day >= event.end
     if event.seen is None and (alarm or notices or night.check == 3):
         event.seen = day
@@ -94,3 +94,30 @@ def note(event: Event, day: int, night: Night) -> None:
         event.said += [notice for notice in notices if notice not in event.said]
     if event.seen is not None and is_over and not alarm and night.check != 3:
         event.over = day
+
+
+def judged_events(by_name: dict[str, Event], *incomplete: str) -> dict[str, str]:
+    """Return what was said of each event: all were seen, and so was their end.
+
+    ``incomplete``: the names of those that leave runs incomplete, from their day to their end.
+    """
+    assert [name for name, one in by_name.items() if one.seen is None or one.over is None] == []
+    said = {name: " | ".join(one.said) for name, one in by_name.items()}
+    assert "changes 1 modified" in said["a page is rewritten"]
+    assert "1 lost" in said["a page is deleted"]
+    assert "1 modified, 1 removed" in said["files are edited and deleted"]
+    for name in (
+        "all pages answer 500",
+        "no page answers in time",
+        "a wall answers 403",
+        "a folder is not mounted",
+        "the receiver of notices is away",
+        *incomplete,
+    ):
+        one = by_name[name]
+        assert "run.incomplete" in said[name], name
+        assert one.seen == one.day, name
+        assert one.over is not None
+        assert one.over - (one.end or 0) <= 1, name
+    assert "source.stale | source.recovered" in said["three hosts are away"]
+    return said

@@ -24,7 +24,7 @@ from smartcrawl.spiders.sharepoint import SharepointSpider
 from smartcrawl.spiders.site import SiteSpider
 from tests.lab.lab_crawl import LabCrawl, _settings
 from tests.lab.lab_site import LabSite
-from tests.lab.month import Event, Night, fill_disk, note, small_disk, table
+from tests.lab.month import Event, Night, fill_disk, judged_events, note, small_disk, table
 from tests.lab.receivers import Hook, hook
 from tests.site_server import Page, html
 
@@ -254,23 +254,7 @@ def test_forty_sources_are_operated_for_a_month_by_timers_alone(
 
 def _judge(month: Month, by_name: dict[str, Event]) -> None:
     """Each event was seen, and so was its end; nothing was removed that is only away."""
-    assert [name for name, one in by_name.items() if one.seen is None or one.over is None] == []
-    said = {name: " | ".join(one.said) for name, one in by_name.items()}
-    assert "changes 1 modified" in said["a page is rewritten"]
-    assert "1 lost" in said["a page is deleted"]
-    assert "1 modified, 1 removed" in said["files are edited and deleted"]
-    for name in (
-        "all pages answer 500",
-        "no page answers in time",
-        "a wall answers 403",
-        "a folder is not mounted",
-        "the receiver of notices is away",
-        "a process is killed",
-    ):
-        assert "run.incomplete" in said[name], name
-        assert by_name[name].seen == by_name[name].day, name
-        assert by_name[name].over - (by_name[name].end or 0) <= 1, name
-    assert "source.stale | source.recovered" in said["three hosts are away"]
+    judged_events(by_name, "a process is killed")
     assert by_name["the disk fills"].over == by_name["the disk fills"].end
     removed = month.crawl.rows(
         "SELECT s.name FROM evidence e JOIN source s ON s.no = e.source ORDER BY 1"

@@ -96,7 +96,7 @@ class TriedPage:
 
 
 class FetchedPage(NamedTuple):
-    """A whole answer, and what is known of its login."""
+    """A whole answer, and whether it shows the proof of a login."""
 
     answer: WebAnswer
     shows_login: bool | None  #: whether it shows the proof of the login; None: there is none

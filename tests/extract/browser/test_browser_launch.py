@@ -220,11 +220,11 @@ def test_a_container_that_lets_no_sandbox_be_made_is_told_of(
     temporary: Path, tmp_path: Path, call: int
 ) -> None:
     program = executable(tmp_path / "browser", "echo it was started >&2; exit 1")
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(BARRED), temporary, program, str(call)],
         cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    assert told.stdout == (
+    assert printed.stdout == (
         "Chromium's own sandbox needs user name spaces and chroot, which are not permitted here;"
         " RENDER_SANDBOX=off renders without it\n"
     )
@@ -238,8 +238,8 @@ def test_root_without_its_capabilities_is_told_of_them(
     status = f"Name:\ta:b\nCapEff:\t{0x1FFFFFFFFFF & ~(1 << lacks):016x}\n"
     monkeypatch.setattr(launch, "browser_owner", lambda: 65534)
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: status)
-    told = started("/bin/true")
-    assert "root needs the capabilities CHOWN, DAC_OVERRIDE, KILL, SETGID and SETUID" in told
+    printed = started("/bin/true")
+    assert "root needs the capabilities CHOWN, DAC_OVERRIDE, KILL, SETGID and SETUID" in printed
     assert list(temporary.iterdir()) == []
 
 
