@@ -382,7 +382,9 @@ def locked_packages(name: str) -> dict[str, str]:
     entries = re.split(r"\n(?=\S)", text(name).strip())
     assert all("--hash=sha256:" in entry for entry in entries)
     assert "://" not in text(name)
-    return dict(re.match(r"([\w.-]+)==([^\s;]+)", entry).groups() for entry in entries)
+    return dict(
+        re.match(r"([\w.-]+)(?:\[[^]]*\])?==([^\s;]+)", entry).groups() for entry in entries
+    )
 
 
 def extras_of_image(folder: Path, extras: str) -> set[str]:

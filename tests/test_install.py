@@ -221,7 +221,9 @@ def test_the_run_time_set_alone_loads():
     compiling = ROOT / "script" / "environment" / "compile.py"
     assert runpy.run_path(str(compiling))["OF_EXTRAS"] == BROUGHT.keys()
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    there = {canonical(name) for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+    there = {
+        canonical(name) for name in re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==", lock, re.MULTILINE)
+    }
     others = {m for m, names in providers().items() if not {canonical(n) for n in names} & there}
     assert {"httpx2", "mcp", "openai"} <= others
 

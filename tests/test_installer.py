@@ -170,37 +170,68 @@ def test_a_requirement_begins_with_a_name(installer: ModuleType, requirement: st
     assert installer.name_of(requirement) == name
 
 
-def test_what_a_lock_has_is_installed_by_its_hash_only(
-    installer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """In a new environment the parts come first, then the whole lock, then what was asked for."""
-    monkeypatch.setattr(installer, "_answers", lambda *_: False)  # there is no uv
-    lock = tmp_path / "requirements.lock"
-    lock.write_text("a-b==1 --hash=x\nc==2 --hash=y\nd==3 --hash=z\n")
-    made = installer.Installer(tmp_path, tmp_path / ".venv", before_change=lambda: None)
-    made.make_environment()
-    asked: list[list[str]] = []
+class Noting:
+    """An installer of a new environment that notes what it would install."""
 
-    def note(*commands: list[str], tool: str) -> None:
-        asked.append([])
+    def __init__(
+        self, installer: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, *, whole: bool
+    ) -> None:
+        monkeypatch.setattr(installer, "_answers", lambda *_, **__: False)  # there is no uv
+        self.lock = folder / "requirements.lock"
+        self.lock.write_text("a-b[x, y]==1 \\\n --hash=x\nc==2 --hash=y\nd==3 ; os_name --hash=z\n")
+        self.made = installer.Installer(folder, folder / ".venv", before_change=lambda: None)
+        self.made.make_environment()
+        monkeypatch.setattr(installer, "_answers", lambda *_, **__: whole)  # of pip check
+        monkeypatch.setattr(self.made, "_install", self._note)
+        self.asked: list[list[str]] = []
+
+    def _note(self, *commands: list[str], tool: str) -> None:
+        self.asked.append([])
         for command in commands:
             last = Path(command[-1])
             text = last.read_text() if "--requirement" in command else " ".join(command[1:])
             hashed = "--require-hashes" in command
-            asked[-1].append(f"{command[0]} {hashed} {text}")
+            self.asked[-1].append(f"{command[0]} {hashed} {text}")
 
-    monkeypatch.setattr(made, "_install", note)
-    made.install(["A_b[extra]==1", "e==4", "f==5", "g==6"], lock)
 
-    parts, whole, last = asked
+def test_what_a_lock_has_is_installed_by_its_hash_only(
+    installer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """In a new environment the parts come first, then the whole lock, then what was asked for."""
+    noting = Noting(installer, tmp_path, monkeypatch, whole=False)
+    noting.made.install(["A_b[x,y]==1", "e==4", "f==5", "g==6"], noting.lock)
+
+    parts, whole, last = noting.asked
     assert parts == [
         "--no-deps False e==4 g==6",
         "--no-deps False f==5",
-        "--no-deps True a-b==1 --hash=x\nd==3 --hash=z\n",
+        "--no-deps True a-b[x, y]==1 \\\n --hash=x\nd==3 ; os_name --hash=z\n",
         "--no-deps True c==2 --hash=y\n",
     ]
-    assert whole == [f"--require-hashes True {lock.read_text()}"]
-    assert last == ["A_b[extra]==1 False e==4 f==5 g==6"]
+    assert whole == [f"--require-hashes True {noting.lock.read_text()}"]
+    assert last == ["A_b[x,y]==1 False e==4 f==5 g==6"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "calls"),
+    [
+        (["A_b[x,y]==1", "c==2", "d==3 # a comment"], 1),
+        (["a-b[x,y]==1", "c==2.1"], 2),  # another version
+        (["a-b[x,y,z]==1"], 2),  # with more
+        (["c>=2"], 2),
+    ],
+)
+def test_what_a_lock_has_as_asked_for_is_not_looked_for_again(
+    installer: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wanted: list[str],
+    calls: int,
+):
+    noting = Noting(installer, tmp_path, monkeypatch, whole=True)
+    noting.made.install(wanted, noting.lock)
+
+    assert len(noting.asked) == calls
 
 
 def test_entries_are_dealt_into_parts(installer: ModuleType):

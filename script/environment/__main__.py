@@ -26,6 +26,7 @@ PYTHON = VENV / "bin" / "python"
 SCRAPY = VENV / "bin" / "scrapy"
 COMMAND = VENV / "bin" / "smartcrawl"
 LOCK = ROOT / "requirements.lock"
+TEST_LOCK = ROOT / "requirements-test.lock"  #: has the packages of all sets of pyproject.toml, too
 STAMP = VENV / ".prepared"
 #: Start of the command, from any folder, as pip's own scripts start where a path may have spaces.
 #: The checkout is found by it and its child processes where the environment has no path to it.
@@ -100,6 +101,12 @@ def packages(name: str) -> list[str]:
     return [line for line in lines if line]
 
 
+def lock_of(sets: Sequence[str]) -> Path | None:
+    """Return the lock of an environment with these sets; None: the checkout has none."""
+    locks = [TEST_LOCK] * ("test" in sets) + [LOCK]
+    return next((lock for lock in locks if lock.exists()), None)
+
+
 def identity() -> list[str]:
     """Return what an environment depends on beside its packages: its Python, and its folder."""
     return [" ".join(sys.version.split()), str(ROOT)]
@@ -107,7 +114,8 @@ def identity() -> list[str]:
 
 def stamp(sets: Sequence[str]) -> list[str]:
     """Return the lines of the stamp of an environment with these sets."""
-    locked = sha256(LOCK.read_bytes()).hexdigest() if LOCK.exists() else "without a lock"
+    lock = lock_of(sets)
+    locked = sha256(lock.read_bytes()).hexdigest() if lock is not None else "without a lock"
     wanted = (line for name in sets for line in packages(name))
     return [" ".join(sets), *identity(), locked, *wanted]
 
@@ -165,7 +173,7 @@ def prepare(sets: Sequence[str]) -> None:
         installer.make_environment()
     else:
         say(f"Updating .venv with {installer.name}")
-    installer.install(wanted, LOCK if LOCK.exists() else None)
+    installer.install(wanted, lock_of(sets))
     _compile()
     try:
         put_own_files(sets)

@@ -189,6 +189,8 @@ class Installer:
     def install(self, packages: Sequence[str], lock: Path | None = None) -> None:
         """Install packages at the versions that they name, after those of a lock with hashes.
 
+        What the lock has at the version that is asked for is not looked for once more.
+
         Raises:
             SetupError: not all of them are installed.
         """
@@ -196,16 +198,21 @@ class Installer:
             if self._uv is None and not any(self._venv.glob("lib/python*/site-packages/pip")):
                 _unpack_pip(tool)
             if lock is not None:
-                if self._is_new and self._uv is None:  # an old one must not become a mixture
+                by_parts = self._is_new and self._uv is None  # an old one must not become a mixture
+                if by_parts:
                     self._install_parts(lock.read_text(encoding="utf-8"), packages, tool)
-                self._install([*_BY_HASH, str(lock)], tool=tool)
+                if not (by_parts and self._is_complete(tool)):
+                    self._install([*_BY_HASH, str(lock)], tool=tool)
+                pins = {*map(_pin_of, _ENTRY.findall(lock.read_text("utf-8")))}
+                if pins.issuperset(map(_pin_of, packages)):
+                    return
             self._install(packages, tool=tool)
 
     def _install_parts(self, lock: str, packages: Sequence[str], tool: str) -> None:
         """Install packages by several pips at once, each without dependencies.
 
-        pip computes more than it waits for the network, and uses one core. What follows finds what
-        no part would miss: a dependency that the lock has not.
+        pip computes more than it waits for the network, and uses one core. No part would miss a
+        dependency that the lock has not: that is looked for when all are there.
         """
         entries = _ENTRY.findall(lock)
         locked = set(map(name_of, entries))
@@ -216,6 +223,10 @@ class Installer:
             file.write_text("".join(part), encoding="utf-8")
             commands.append(["--no-deps", *_BY_HASH, str(file)])
         self._install(*commands, tool=tool)
+
+    def _is_complete(self, tool: str) -> bool:
+        """Whether all that the installed packages need is there, in a version that they take."""
+        return _answers(str(self._venv / "bin" / "python"), "-m", "pip", "check", PYTHONPATH=tool)
 
     def _install(self, *commands: Sequence[str], tool: str) -> None:
         """Let one installer for each list of arguments work, all at once.
@@ -308,6 +319,13 @@ def _unpack_pip(folder: str) -> None:
 def name_of(requirement: str) -> str:
     """Return the canonical name of a package at the head of a requirement (PEP 503)."""
     return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
+
+
+def _pin_of(requirement: str) -> str:
+    """Return the canonical name of a requirement and what follows it: ``a-b[c,d]==1.0``."""
+    pin = re.split(r"[;\\#]| --", requirement, maxsplit=1)[0].replace(" ", "").strip()
+    name = re.match(r"[\w.-]+", pin)
+    return name_of(pin) + pin[name.end() :] if name else pin
 
 
 def dealt(entries: Iterable[str]) -> list[list[str]]:
