@@ -18,13 +18,20 @@ from smartcrawl.reports.chart import (
 )
 
 _PAGE_WIDTH: Final = 560
-_PAGE_HEIGHT: Final = 260
+_PAGE_HEIGHT: Final = 320
 MOST_LINES: Final = 6  #: more cannot be distinguished
 _MOST_MARKERS: Final = 12  #: of a line
 _MOST_TICKS: Final = 5  #: steps across, of times
 _MOST_NAMES: Final = 10  #: names across, of things in a row
-_LETTER: Final = 8  #: width of a character at 13 px, rounded up
-_LEGEND_LINE: Final = 20
+#: Width of a character of 21 units, rounded up: on a phone letters have this size, so that they are
+#: shown with at least 12 px. The stylesheet has their sizes.
+_LETTER: Final = 13
+_TEXT_LINE: Final = 26
+_TOP_LINE: Final = 20  #: baseline of the name of the axis upwards
+_LEFT: Final = 16  #: beside the numbers of the axis upwards
+_BOTTOM: Final = _PAGE_HEIGHT - 62  #: of the frame; below it are two lines
+_UNDER: Final = 24  #: from the frame to the baseline of the names below it
+_ACROSS: Final = 440  #: width of a frame with usual numbers beside it
 _SAMPLE: Final = 28  #: width of a line's sample in the legend
 #: Lengths of strokes and gaps of each line: lines differ without colours, too.
 _DASHES: Final = ("", "8 4", "2 4", "12 4 2 4", "5 3", "14 6")
@@ -67,18 +74,31 @@ def time_ticks(first: int, last: int) -> tuple[Tick, ...]:
     """Return round times, UTC, from the first to the last one (Unix seconds).
 
     >>> [text for _, text in time_ticks(1_750_000_000, 1_750_000_150)]
-    ['15:07:00', '15:07:30', '15:08:00', '15:08:30', '15:09:00']
+    ['15:07', '15:08', '15:09']
     """
     span = last - first
-    step = next((one for one in _TIME_STEPS if span / one <= _MOST_TICKS), _TIME_STEPS[-1])
-    form = "%H:%M:%S" if step < 60 else "%H:%M"
-    if step >= _DAY:
-        form = "%Y-%m-%d"
-    elif span >= _DAY:
-        form = "%m-%d %H:%M"
+    for step in _TIME_STEPS:
+        form = _time_form(step, span)
+        length = len(datetime.fromtimestamp(first, UTC).strftime(form))
+        if span / step <= min(_MOST_TICKS, _names_across(length)):
+            break
     begin = -(-first // step) * step
     found = range(begin, last + 1, step) or (first,)
     return tuple((at, datetime.fromtimestamp(at, UTC).strftime(form)) for at in found)
+
+
+def _time_form(step: int, span: int) -> str:
+    """Return the format of times that are ``step`` of ``span`` seconds apart."""
+    if step >= _DAY:
+        return "%Y-%m-%d"
+    if span >= _DAY:
+        return "%m-%d %H:%M"
+    return "%H:%M:%S" if step < 60 else "%H:%M"
+
+
+def _names_across(length: int) -> int:
+    """Return how many names of so many characters have room beside each other."""
+    return max(1, _ACROSS // (_LETTER * length + 6))
 
 
 def time_axis_name(first: int) -> str:
@@ -96,7 +116,8 @@ def row_ticks(names: Sequence[str]) -> tuple[Tick, ...]:
     >>> row_ticks(["7", "8"])
     ((0, '7'), (1, '8'))
     """
-    step = max(1, ceil(len(names) / _MOST_NAMES))
+    most = min(_MOST_NAMES, _names_across(max(map(len, names), default=1)))
+    step = max(1, ceil(len(names) / most))
     return tuple((place, names[place]) for place in range(0, len(names), step))
 
 
@@ -126,10 +147,10 @@ def line_chart(
     labels = [_number(value) for value in upwards]
     rows = _legend_rows(lines)
     frame = ChartBox(
-        24 + _LETTER * max(map(len, labels)),
-        28 + _LEGEND_LINE * (1 + max((row for row, _ in rows), default=-1)),
+        _LEFT + _LETTER * max(map(len, labels)),
+        _TOP_LINE + _TEXT_LINE * (1 + max((row for row, _ in rows), default=-1)) + 18,
         _PAGE_WIDTH - 16,
-        _PAGE_HEIGHT - 44,
+        _BOTTOM,
     )
     low, high = (places[0], places[-1]) if places else (0.0, 1.0)
     if low == high:
@@ -164,7 +185,8 @@ def bar_chart(
     """
     upwards = chart_ticks(value for _, value in bars)
     labels = [_number(value) for value in upwards]
-    frame = ChartBox(24 + _LETTER * max(map(len, labels)), 36, _PAGE_WIDTH - 16, _PAGE_HEIGHT - 44)
+    beside = _LEFT + _LETTER * max(map(len, labels))
+    frame = ChartBox(beside, _TOP_LINE + _TEXT_LINE + 4, _PAGE_WIDTH - 16, _BOTTOM)
     up = ChartAxis(upwards, frame.bottom, frame.top)
     across = ChartAxis((0.0, float(max(1, len(bars)))), frame.left, frame.right)
     lines = [*_page_grid(frame, across, up, (), labels)]
@@ -173,7 +195,9 @@ def bar_chart(
     for place, (text, value) in enumerate(bars):
         left, middle, right = (across.place(place + part) for part in (0.15, 0.5, 0.85))
         if place == last or (place % step == 0 and last - place >= step):
-            lines.append(chart_label(middle, frame.bottom + 18, text, "middle"))
+            half = _LETTER * len(text) / 2  # the last one stays in the picture
+            at = min(middle, _PAGE_WIDTH - half)
+            lines.append(chart_label(at, frame.bottom + _UNDER, text, "middle"))
         top, number = up.place(value), _number(value)
         size = f'width="{right - left:.1f}" height="{frame.bottom - top:.1f}"'
         bar = f'<rect fill="currentColor" x="{left:.1f}" y="{top:.1f}" {size}/>'
@@ -200,8 +224,8 @@ def _page_picture(
         f'  <desc id="{name}-text">{chart_text(texts[1])}</desc>',
     ]
     names = [
-        chart_label((frame.left + frame.right) / 2, _PAGE_HEIGHT - 4, axes[0], "middle"),
-        chart_label(4, 12, axes[1], "start"),
+        chart_label((frame.left + frame.right) / 2, _PAGE_HEIGHT - 8, axes[0], "middle"),
+        chart_label(4, _TOP_LINE, axes[1], "start"),
     ]
     return Drawing("\n".join([*begin, *lines, *names, "</svg>"]))
 
@@ -224,12 +248,12 @@ def _legend_rows(lines: Sequence[ChartLine]) -> list[tuple[int, float]]:
 
 def _legend(lines: Sequence[ChartLine], rows: Sequence[tuple[int, float]]) -> Iterator[str]:
     for no, (line, (row, left)) in enumerate(zip(lines, rows, strict=True)):
-        y = 28 + _LEGEND_LINE * row
+        y = _TOP_LINE + _TEXT_LINE * (row + 1) - 6
         yield f'  <g class="line s{no + 1}">'
         yield f"    {_stroke(no, f'M{left:g} {y}h{_SAMPLE}')}"
         yield f"    {_marker(no, left + _SAMPLE / 2, y)}"
         yield "  </g>"
-        yield chart_label(left + _SAMPLE + 6, y + 4, cut_chart_text(line.name, 40), "start")
+        yield chart_label(left + _SAMPLE + 6, y + 6, cut_chart_text(line.name, 40), "start")
 
 
 def _page_grid(
@@ -240,11 +264,11 @@ def _page_grid(
         x = across.place(value)
         yield _faint(f"M{x:.1f} {top:g}V{bottom:g}")
         half = _LETTER * len(text) / 2  # the first and the last one stay in the picture
-        yield chart_label(min(max(x, half), _PAGE_WIDTH - half), bottom + 18, text, "middle")
+        yield chart_label(min(max(x, half), _PAGE_WIDTH - half), bottom + _UNDER, text, "middle")
     for value, text in zip(up.ticks, labels, strict=True):
         y = up.place(value)
         yield _faint(f"M{left:g} {y:.1f}H{right:g}")
-        yield chart_label(left - 8, y + 4, text, "end")
+        yield chart_label(left - 8, y + 6, text, "end")
 
 
 def _faint(path: str) -> str:

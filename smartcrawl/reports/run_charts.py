@@ -53,7 +53,7 @@ def run_requests_chart(samples: Sequence[Mapping[str, Any]]) -> Chart | None:
     ]
     first, last = spans[0][0], spans[-1][1]
     places = [_moment(two) for _, two in spans]
-    title = _requests_title(first, last, max(rate[0] for rate in rates))
+    title = _requests_title(first, last, [rate[0] for rate in rates])
     lines = [
         ChartLine(label, [round(rate[no], 3) for rate in rates])
         for no, label in enumerate(("requests", "304", "failed pages"))
@@ -80,14 +80,18 @@ def _moment(sample: Mapping[str, Any]) -> int:
     return int(datetime.fromisoformat(sample["at"]).timestamp())
 
 
-def _requests_title(first: Mapping[str, Any], last: Mapping[str, Any], most: float) -> str:
+def _requests_title(
+    first: Mapping[str, Any], last: Mapping[str, Any], rates: Sequence[float]
+) -> str:
     seconds = last["seconds"] - first["seconds"]
     requests, same, failed = (
         last[name] - first[name] for name in ("requests", "notModified", "failed")
     )
     if not requests:
         return f"No request in {report_noun(seconds, 'second')}"
-    text = f"{_rate(requests / seconds)} requests a second on average, {_rate(most)} at most"
+    text = f"{_rate(requests / seconds)} requests a second"
+    if len(rates) > 1:
+        text += f" on average, {_rate(max(rates))} at most"
     if same:
         text += f"; {report_noun(same, 'answer')} 304"
     if failed:

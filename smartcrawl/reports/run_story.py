@@ -171,7 +171,7 @@ def job_run_of_run(connection: Connection, run: int) -> str | None:
 class RunList(StrEnum):
     """A list of pages of a run."""
 
-    NEW = "new"  #: found in this run, and stored
+    NEW = "new"  #: stored for the first time in this run
     MODIFIED = "modified"
     LOST = "lost"
     FAILED = "failed"  #: at their last visit, in this run or before it
@@ -181,13 +181,22 @@ class RunList(StrEnum):
 _PAGE: Final = (
     "SELECT r.no, r.url, {at}, {what} FROM {rows} ORDER BY {order} LIMIT :limit OFFSET :offset"
 )
-_NEW: Final = _PAGE.format(
-    at="r.first_seen",
-    what="NULL",
-    rows="record r JOIN state s ON s.no = r.no WHERE r.no >= :low AND r.no < :high"
-    " AND r.first_run = :run AND +r.source = :source AND r.kind = 0 AND s.standing = 2",
-    order="r.no",
-)
+#: A page that an earlier run met in vain is new by an event, unless it was removed in between.
+_NEW: Final = f"""
+SELECT r.no, r.url, r.first_seen, NULL FROM record r JOIN state s ON s.no = r.no
+ WHERE r.no >= :low AND r.no < :high AND r.first_run = :run AND +r.source = :source
+   AND r.kind = 0 AND s.standing = 2
+   AND NOT EXISTS (SELECT 1 FROM event e WHERE e.record = r.no AND e.run > :run
+                      AND e.outcome = {int(Word.NEW)}
+                      AND NOT EXISTS (SELECT 1 FROM evidence v
+                                       WHERE v.record = r.no AND v.run < e.run))
+UNION ALL
+SELECT r.no, r.url, e.at, NULL FROM event e JOIN record r ON r.no = e.record
+  JOIN state s ON s.no = r.no
+ WHERE e.run = :run AND e.outcome = {int(Word.NEW)} AND r.first_run < :run
+   AND r.kind = 0 AND s.standing = 2
+ ORDER BY 1 LIMIT :limit OFFSET :offset
+"""
 _MODIFIED: Final = _PAGE.format(
     at="c.at",
     what="NULL",

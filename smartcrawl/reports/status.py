@@ -38,7 +38,7 @@ _SCRIPTS_MANUAL: Final = "docs/howto/javascript.md"
 LOOKS: Final = (
     ("withheld", "withheld: removals waiting for approval", ("orphans",)),
     ("lost", "lost: now returns an error; the last good copy is still searchable", ("deltamerge",)),
-    ("orphans", "orphaned: no link to it any more, or left out of the crawl", ("orphans",)),
+    ("orphans", "orphaned: no link leads there any more, or left out of the crawl", ("orphans",)),
     (
         "without_text",
         "without text, perhaps because scripts write it in the browser",

@@ -10,7 +10,7 @@ from smartcrawl.reports.changes_text import how_much_changed
 from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.vectors import VectorCounts, vector_counts_lines
 from smartcrawl.reports.why import SHOWN, STORED
-from smartcrawl.rules.model import Standing
+from smartcrawl.rules.model import Fault, Standing
 
 _PARTS: Final = 5  #: parts of a listing that are named
 #: Evidence of a removal in words.
@@ -34,7 +34,7 @@ def story_facts(one: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _facts(one: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     record = one["record"]
-    answered = f", answered {record['lastStatusCode']}" if record["lastStatusCode"] else ""
+    answered = _answer(", answered", record["lastStatusCode"])
     state = f"{record['status']}, {record['lastOutcome'] or 'not visited'}{answered}"
     yield "state", f"{state}; {STORED[Standing[one['standing'].upper()]]}"
     yield "decided", _in_run(one["decision"]["text"], one["decision"]["run"])
@@ -223,8 +223,19 @@ def story_event_words(event: dict[str, Any]) -> str:
         return f"{text}: {event['detail']}"
     if "status" in event:
         text += f", {event['status']}, {event['lastOutcome']}"
-        text += f" {event['httpStatusCode']}" if event["httpStatusCode"] else ""
+        text += _answer("", event["httpStatusCode"])
     return text
+
+
+def _answer(before: str, status: int | None) -> str:
+    """Return the status of a visit, to be appended: that of an answer, or the code of a fault.
+
+    >>> _answer(", answered", 404), _answer("", 1107), _answer("", None)
+    (', answered 404', ', code 1107', '')
+    """
+    if not status:
+        return ""
+    return f"{before} {status}" if status < Fault.BAD_RESPONSE else f", code {status}"
 
 
 def _found(found: dict[str, Any]) -> str:

@@ -163,7 +163,11 @@ def test_the_status_fits_one_screen(monkeypatch: pytest.MonkeyPatch, count: int,
     ("is_listed", "orphans", "no_text"),
     [
         (True, "in no listing and linked nowhere any more, or left out of the crawl", ""),
-        (False, "no link to it any more, or left out of the crawl", ", perhaps because scripts"),
+        (
+            False,
+            "no link leads there any more, or left out of the crawl",
+            ", perhaps because scripts",
+        ),
     ],
 )
 def test_concerns_of_a_listed_source_speak_of_its_listing(

@@ -192,6 +192,23 @@ def test_pages_of_a_run_are_listed_with_their_records(
     assert [page["why"] for page in found["pages"]] == [why] * len(urls)
 
 
+def test_a_page_that_failed_before_is_new_in_the_run_that_stores_it(desk: Desk, tmp_path: Path):
+    late = f"{HOME}late"
+    desk.open(now=LATER)
+    desk.write(desk.visit(late, outcome=Outcome.NOT_FOUND, status=404), now=LATER)
+    desk.seal(now=LATER)
+    desk.open(now=LATER + 60)
+    desk.write(desk.visit(late, "at last"), reached={desk.number(late): 1}, now=LATER + 60)
+    desk.seal(now=LATER + 60)
+
+    urls = [
+        [page["url"] for page in read(tmp_path, f"runs/{run}/pages?list=new")["pages"]]
+        for run in (3, 4)
+    ]
+
+    assert urls == [[], [late]]
+
+
 def test_new_pages_are_those_of_the_run_alone_and_are_paged(desk: Desk, tmp_path: Path):
     first = read(tmp_path, "runs/1/pages", limit=2)
     second = read(tmp_path, "runs/1/pages", limit=2, offset=2)

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from smartcrawl.model.redaction import visible_text
+from smartcrawl.registry.visibility import readable_source_names
 from smartcrawl.reports.changes import ChangeKind
 from smartcrawl.reports.changes_text import how_much_changed, where_it_changed
 from smartcrawl.reports.diff_text import diff_limits
@@ -41,9 +42,14 @@ def add_pages(pages: Pages) -> None:
             values["error"] = reply.error.reason or reply.error.message
         else:
             raise reply.error
+        reader = pages.context.reader(request)
+        sources = await pages.context.stores.read_little(
+            lambda seen: readable_source_names(seen, reader)
+        )
         return pages.show(
             request,
             "changes.html",
+            sources=sources,
             status=reply.status,
             title=f"What changed in {visible_text(source)}" if source else "What changed",
             chosen=source,

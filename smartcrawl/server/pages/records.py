@@ -132,6 +132,7 @@ def _shown(
         title=f"{visible_text(story['record']['url'])} – Record",
         story=story,
         facts=_grouped(story),
+        leads=_leads(story),
         events=[(event, story_event_words(event)) for event in reversed(story["history"])],
         links=[(link["url"], story_link_text(link)) for link in story["linksOut"]["shown"]],
         asked=request.query_params,
@@ -164,3 +165,14 @@ def _grouped(story: dict[str, Any]) -> list[tuple[str, list[str]]]:
         else:
             found[-1][1].append(text)
     return found
+
+
+def _leads(story: dict[str, Any]) -> dict[str, str]:
+    """Return the addresses of other pages in the facts of a record, by their labels."""
+    found = {
+        "canonical": (story["canonical"] or {}).get("url"),
+        "redirects": (story["redirects"] or [None])[-1],
+        "clone of": story["clones"]["original"],
+        "found on": story["record"]["discoveredFrom"],
+    }
+    return {label: url for label, url in found.items() if url}

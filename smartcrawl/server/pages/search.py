@@ -38,6 +38,7 @@ _MOST_SOURCES: Final = 20  #: that are listed before a search
 _MOST_VALUES: Final = 10  #: of a facet
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")
 _WORD: Final = re.compile(r"[A-Za-z0-9_./+-]{1,100}")  #: a language or a type, as a filter has it
+_ADDRESS: Final = re.compile(r"https?://\S+")
 BY_DATE: Final = "date"
 _DESCRIPTION: Final = "application/opensearchdescription+xml"
 _DATE: Final = re.compile(r"[1-9]\d{3}(-\d\d(-\d\d)?)?", re.ASCII)
@@ -183,6 +184,7 @@ class _Search:
             status=400 if found.error and not is_typing else 200,
             title=f"{asked.q} – Search" if asked.q else "Search",
             asked=asked,
+            is_address=bool(_ADDRESS.fullmatch(asked.q)),
             found=found,
             shown=_SHOWN,
             facets=list(_shown_facets(asked, found.facets)) if found.facets else [],

@@ -134,6 +134,7 @@ class Tab:
     def follow(self, text: str) -> None:
         """Go to a link or button by its text, as a keyboard does: Tab until there, then Enter."""
         self.wait(f"{_NAMED}.some(one => one.innerText.trim() === {json.dumps(text)})")
+        self._open_menu(text)
         for _ in range(_MOST_TABS):
             if self.ask(f"document.activeElement.innerText?.trim() === {json.dumps(text)}"):
                 break
@@ -141,6 +142,15 @@ class Tab:
         else:
             raise AssertionError(f"no Tab leads to {text}")
         self.enter()
+
+    def _open_menu(self, text: str) -> None:
+        """Open the navigation of a phone by its button, where only it has a link."""
+        named = f"{_NAMED}.filter(one => one.innerText.trim() === {json.dumps(text)})"
+        if self.ask(f"{named}.some(one => one.checkVisibility())"):
+            return
+        self.reach(".menu")
+        self.press("Enter")
+        self.wait(f"{named}.some(one => one.checkVisibility())")
 
     def enter(self) -> None:
         """Press Enter, and wait for the page to which it leads."""

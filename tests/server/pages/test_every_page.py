@@ -119,4 +119,4 @@ def test_two_clicks_lead_from_the_first_page_to_why_a_page_is_not_there(
 def test_a_search_that_finds_nothing_offers_the_same(visitor: Visitor):
     page = visitor.page("/?q=zzzxq")
 
-    assert form_of(page, "/records").xpath("string(label)").startswith("Is a page missing?")
+    assert form_of(page, "/records").xpath("string(label)").startswith("The address of the page")

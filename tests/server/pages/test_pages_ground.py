@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.reports.page_chart import line_chart
 from smartcrawl.server.keys import Scope, make_api_key, revoke_api_key
 from smartcrawl.server.pages import markup, pages
 from tests.registry.build import begin_registry
@@ -112,6 +113,30 @@ def test_the_navigation_has_each_page_once_in_named_groups(app: ASGIApp):
         "Server": ["API"],  # and Keys for administrators
     }
     assert len(nav.xpath(".//a")) == sum(map(len, groups.values()))
+
+
+def test_on_a_phone_a_button_opens_the_navigation_without_a_script(app: ASGIApp):
+    page = Visitor(app).page("/docs")
+
+    (nav,) = page.xpath("//nav[@aria-label='Pages']")
+    (button,) = page.xpath("//header/button")
+    assert words(button) == "Menu"
+    assert button.get("popovertarget") == nav.get("id")
+    assert nav.get("popover") == ""
+
+
+@pytest.mark.parametrize("width", [328, 399, 400, 559, 560, 720])
+def test_letters_of_pictures_are_shown_with_twelve_pixels_at_least(width: int):
+    style = (FOLDER / "static" / "pages.css").read_text()
+    usual, *narrow = re.findall(r"svg\.chart text \{[^}]*?(\d+)px", style)
+    widths = re.findall(r"@container \(max-width: (\d+)px\)", style)
+    size = int(usual)
+    for most, letters in zip(widths, narrow, strict=True):
+        size = int(letters) if width <= int(most) else size
+
+    box = line_chart([0, 1], [], name="n", title="", description="", ticks=(), x_axis="", y_axis="")
+    across = float(re.findall(r'viewBox="0 0 (\d+) ', box)[0])
+    assert size * width / across >= 12
 
 
 def test_each_answer_of_a_page_has_its_headers(app: ASGIApp):

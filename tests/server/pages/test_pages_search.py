@@ -77,6 +77,27 @@ def titles(page) -> list[str]:
     return [words(found) for found in page.xpath("//ol/li/h2")]
 
 
+@pytest.mark.parametrize(
+    ("path", "typed"), [("/", ""), ("/?q=https://docs.example.com/none-of-it", None)]
+)
+def test_the_search_asks_for_the_address_of_a_page_that_it_does_not_find(
+    visitor: Visitor, path: str, typed: str | None
+):
+    page = visitor.page(path)
+
+    field = page.get_element_by_id("record")
+    assert field.get("value") == (path[4:] if typed is None else typed)
+    assert form_of(page, "/records").method == "GET"
+
+
+def test_an_address_among_the_words_leads_to_its_record(visitor: Visitor):
+    page = visitor.page("/?q=https://docs.example.com/")
+
+    (link,) = page.xpath("//main//p[@class='notice']/a")
+    assert link.get("href") == "/records?url=https%3A%2F%2Fdocs.example.com%2F"
+    assert not visitor.page("/?q=lantern").xpath("//main//p[@class='notice']")
+
+
 def test_the_first_page_is_the_search(visitor: Visitor):
     page = visitor.page("/")
 
