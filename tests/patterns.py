@@ -12,6 +12,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 import smartcrawl
+from smartcrawl.model.late_patterns import LatePattern
 from tests.modules import parsed
 
 ROOT = Path(smartcrawl.__file__).parent
@@ -336,7 +337,8 @@ def patterns() -> dict[str, tuple["re.Pattern[Any]", frozenset[str]]]:
         file = module.__file__
         assert file is not None
         text = Path(file).read_text(encoding="utf-8")
-        values = [*vars(module).values()]
+        members = {name: _compiled(value) for name, value in vars(module).items()}
+        values = [*members.values()]
         if "re." not in text and not any(
             isinstance(getattr(value, "__self__", value), re.Pattern) for value in values
         ):
@@ -344,7 +346,7 @@ def patterns() -> dict[str, tuple["re.Pattern[Any]", frozenset[str]]]:
         tree = parsed(Path(file))
         used = _uses(tree)
         short = info.name.removeprefix("smartcrawl.")
-        for name, value in vars(module).items():
+        for name, value in members.items():
             owner = getattr(value, "__self__", None)
             if isinstance(value, re.Pattern):
                 if uses := used.get(name):
@@ -354,6 +356,11 @@ def patterns() -> dict[str, tuple["re.Pattern[Any]", frozenset[str]]]:
         for line, text, flags, use in _written(tree):
             found[f"{short}:{line}"] = re.compile(text, flags), frozenset({use})
     return found
+
+
+def _compiled(value: Any) -> Any:
+    """Return the pattern that a late one becomes; any other value as it is."""
+    return value.compiled if isinstance(value, LatePattern) else value
 
 
 def _uses(tree: ast.AST) -> dict[str, set[str]]:

@@ -8,7 +8,6 @@ from contextlib import closing
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from rich.markup import escape
 from scrapy.settings import BaseSettings
 
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
@@ -23,6 +22,7 @@ from smartcrawl.rules.extent import Extent
 from smartcrawl.run.run import Run
 from smartcrawl.run.site_starts import site_part_words
 from smartcrawl.sources.site import SiteSource
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output
 
 #: Settings of a look: it has state of its own, and asks for nothing but robots.txt and the page.

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Any, Final
 
-from rich.markup import escape
-
 from smartcrawl.commands.spider_runs import DONE, FAILED, HELD, SEVERITY
 from smartcrawl.commands.summary import summary_command_line
 from smartcrawl.model.redaction import redacted_line
@@ -17,6 +15,7 @@ from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.seal import only_not_due
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output, printed_json
 from smartcrawl.terminal.tables import (
     print_table,

@@ -7,8 +7,6 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from rich.markup import escape
-
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import escaped_text
@@ -27,6 +25,7 @@ from smartcrawl.reports.diff_text import (
 )
 from smartcrawl.reports.versions import VersionDiffs
 from smartcrawl.terminal.command import RegistryCommand, print_json
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.sources import address_argument
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any, ClassVar, Final
 
-from rich.markup import escape
-
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
@@ -32,6 +30,7 @@ from smartcrawl.reports.export import (
 )
 from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.command import RegistryCommand
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output, printed_json
 from smartcrawl.terminal.whole_places import WholeFolder, whole_output_file, whole_output_folder
 

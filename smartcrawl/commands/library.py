@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Final
 
-from rich.markup import escape
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
 
@@ -48,6 +47,7 @@ from smartcrawl.run.orders import MOST_RETRY_BATCHES
 from smartcrawl.run.pushing import run_left_uploads_in_words
 from smartcrawl.sources.sharepoint.domains import SCOPES, load_sharepoint_domain
 from smartcrawl.terminal.command import base_command_damage
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output, OutputError, print_complaint, printed, printed_json
 
 _COUNTS = [name for name in COUNTS if name != "requests"]

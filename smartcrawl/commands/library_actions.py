@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, Self, cast
 
-from rich.markup import escape
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import DontCloseSpider
@@ -69,6 +68,7 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.sharepoint import SharepointSpider
 from smartcrawl.terminal.command import base_command_missing_registry
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output, print_complaint, printed, printed_json
 
 logger = logging.getLogger(__name__)

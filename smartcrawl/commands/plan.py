@@ -9,8 +9,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from rich.markup import escape
-
 from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError, UsageError
 from smartcrawl.model.option_groups import RobotsOptions
@@ -39,6 +37,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
 from smartcrawl.sources.site import source_freshness
 from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.sources import print_wrong_tables
 from smartcrawl.terminal.tables import (

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from rich.markup import escape
-
 from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.index import audit
 from smartcrawl.index.remote import write_index_anew
@@ -35,6 +33,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.sources.scope import compile_scope_pattern
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output, print_complaint, print_note
 from smartcrawl.terminal.sources import address_argument
 

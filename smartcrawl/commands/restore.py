@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from rich.markup import escape
-
 from smartcrawl.index.remote import begin_index_epoch, index_facts_of_registry
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
@@ -38,6 +36,7 @@ from smartcrawl.terminal.command import (
     print_json,
     single_terminal_argument,
 )
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output, print_note, printed
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from cProfile import Profile
 from importlib import import_module
 from typing import Any
 
@@ -105,6 +103,8 @@ def _failing_with(status: int | None) -> Iterator[None]:
     except SystemExit as end:
         raise SystemExit(end.code and status) from None
     except Exception:  # noqa: BLE001  # Python would end with 1, which a check has for something else
+        import traceback  # noqa: PLC0415  # an error of ours is rare
+
         traceback.print_exc()
         raise SystemExit(status) from None
 
@@ -299,6 +299,8 @@ def _run_in_scrapy(name: str, words: Sequence[str]) -> int:
             command.crawler_process = AsyncCrawlerProcess(settings)
         _begin_garbage_collection()
         if opts.profile:
+            from cProfile import Profile  # noqa: PLC0415  # as above
+
             profile = Profile()
             profile.runcall(command.run, args, opts)
             profile.dump_stats(opts.profile)

@@ -8,8 +8,6 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rich.markup import escape
-
 from smartcrawl.index.facets import FACETS, Facets, facets_as_data
 from smartcrawl.index.images import ImageDocument, images_of_hits
 from smartcrawl.index.queries import parsed_search_query
@@ -23,6 +21,7 @@ from smartcrawl.model.setting_values import given_number
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.terminal.command import RegistryCommand, print_json
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output
 
 _SHOWN = 5  #: images of a page in a table

@@ -11,10 +11,6 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from rich.cells import cell_len
-from rich.markup import escape
-from rich.text import Text
-
 from smartcrawl.commands.deliveries import deliver_command_notices
 from smartcrawl.model.exceptions import RegistryError, RegistryFullError, SourceError, UsageError
 from smartcrawl.model.program import program_argument, program_crawl_line
@@ -42,6 +38,7 @@ from smartcrawl.rules.seal import only_not_due
 from smartcrawl.rules.visibility import Visibility
 from smartcrawl.sources.base import declared_visibilities
 from smartcrawl.terminal.command import RegistryCommand, print_json
+from smartcrawl.terminal.markup import escape, markup_without_styles
 from smartcrawl.terminal.output import Output, print_complaint, printed_json
 from smartcrawl.terminal.sources import print_wrong_tables
 
@@ -82,7 +79,7 @@ class Line:
     def height(self, width: int) -> int:
         """Return about how many lines of the terminal it takes."""
         before = _BEFORE if self.label else 0
-        text = cell_len(Text.from_markup(self.text).plain)
+        text = len(markup_without_styles(self.text) or self.text)
         if before + text + 2 + len(self.command) <= width:
             return 1
         own = ceil(len(self.command) / max(1, width - before))

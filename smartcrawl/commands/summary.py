@@ -7,8 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import IO
 
-from rich.markup import escape
-
 from smartcrawl.model.program import (
     OURS,
     program_argument,
@@ -30,6 +28,7 @@ from smartcrawl.run.run import Run
 from smartcrawl.run.site_starts import other_site_part, site_part_words
 from smartcrawl.sources.kinds import SHAREPOINT
 from smartcrawl.sources.site import SiteSource
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.state_folder import LOCAL, data_dir_words
 from smartcrawl.terminal.tables import print_table, printed_number_column, printed_word_column

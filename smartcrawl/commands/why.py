@@ -5,8 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any, ClassVar
 
-from rich.markup import escape
-
 from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.file_urls import url_item_kind
@@ -27,6 +25,7 @@ from smartcrawl.reports.story_text import (
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.fields import declared_web_address
 from smartcrawl.terminal.command import RegistryCommand, print_json, single_terminal_argument
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.sources import address_argument, print_wrong_tables
 

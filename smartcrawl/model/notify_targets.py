@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import re2
-
 from smartcrawl.model.exceptions import SettingError, meant_word
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.secrets import VARIABLE, check_secret_name
@@ -215,6 +213,8 @@ def _patterns(texts: Sequence[str]) -> Any:
         raise ValueError(
             f"patterns: expected up to {_MOST_PATTERNS} of up to {_MOST_PATTERN:,} characters"
         )
+    import re2  # noqa: PLC0415  # most installations have no target with patterns
+
     compiled = []
     for text in texts:
         try:

@@ -21,7 +21,7 @@ from smartcrawl.model.settings_table import ROBOTS_PARSER, SETTINGS, setting_val
 class RobotsOptions:
     """The parser of robots.txt, and the robot that it is read for."""
 
-    parser: type[Any]  #: of Scrapy's RobotParser interface
+    named: Any  #: the parser: a class of Scrapy's RobotParser interface, or its path
     agent: str | None  #: for which robots.txt is read; None: for ``user_agent``
     user_agent: str
 
@@ -33,7 +33,13 @@ class RobotsOptions:
             SettingError: ROBOTSTXT_PARSER names no parser.
         """
         agent = settings.get("ROBOTSTXT_USER_AGENT") or None
-        return cls(robots_parser_option(settings), agent, str(settings["USER_AGENT"]))
+        named = ROBOTS_PARSER.read(settings["ROBOTSTXT_PARSER"])
+        return cls(named, agent, str(settings["USER_AGENT"]))
+
+    @property
+    def parser(self) -> type[Any]:
+        """The class that reads robots.txt; most commands need none, and do not import it."""
+        return ROBOTS_PARSER.loaded(self.named)
 
 
 def robots_parser_option(settings: Mapping[str, Any]) -> type[Any]:

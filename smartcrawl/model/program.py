@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import Final
@@ -70,7 +69,9 @@ def program_as_typed() -> str:
     shown = os.path.relpath(called) if called.is_absolute() else str(called)
     if not shown.startswith(".."):
         return shlex.quote(shown)
-    is_on_path = shutil.which(program_name()) == str(called)
+    from shutil import which  # noqa: PLC0415  # it brings three packers of archives along
+
+    is_on_path = which(program_name()) == str(called)
     return program_name() if is_on_path else shlex.quote(str(called))
 
 

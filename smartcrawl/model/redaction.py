@@ -13,8 +13,10 @@ import re
 import unicodedata
 from typing import Final
 
+from smartcrawl.model.late_patterns import late_pattern
+
 #: Format characters and those that Unicode lets a renderer ignore (Default_Ignorable_Code_Point).
-_UNSEEN: Final = re.compile(
+_UNSEEN: Final = late_pattern(
     "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -22,7 +24,7 @@ _UNSEEN: Final = re.compile(
 _JOINERS: Final = "\u200c\u200d"
 #: Scripts whose letters need joiners: Arabic to N'Ko, the Brahmic ones with Tibetan, Myanmar and
 #: Khmer, Mongolian, forms of Arabic, and those beyond the basic plane with Adlam.
-_JOINED: Final = re.compile(
+_JOINED: Final = late_pattern(
     "[\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1700-\u18af\u1a20-\u1aaf\u1b00-\u1c4f\ua840-\ua8df"
     "\ua980-\uaa7f\uabc0-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00011fff"
     "\U0001e900-\U0001e95f]"
@@ -31,8 +33,8 @@ _TEXT: Final = "\ufe0e"  #: selects the form of a symbol that is text
 _PICTURE: Final = "\ufe0f"  #: selects its form that is a picture
 _KEYS: Final = tuple("0123456789#*")  #: they are pictures of keys, with a selector
 _SYMBOLS: Final = tuple("©®‼⁉ℹ〰")  #: beside those that Unicode calls symbols
-_MONGOLIAN: Final = re.compile("[\u1800-\u18af]")
-_IDEOGRAPH: Final = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_MONGOLIAN: Final = late_pattern("[\u1800-\u18af]")
+_IDEOGRAPH: Final = late_pattern("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
 def visible_text(text: str) -> str:
@@ -81,14 +83,14 @@ LONGEST: Final = 8_192  #: characters of a message, and of each line of a traceb
 HIDDEN: Final = "…"  #: mark in place of a secret, and of text that was cut off
 #: Controls (C0, DEL, C1), separators of lines and paragraphs, bidirectional controls, lone
 #: surrogates. Tag characters are invisible to people and read by language models.
-_UNSAFE = re.compile(
+_UNSAFE = late_pattern(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_UNSAFE_IN_JSON = re.compile(
+_UNSAFE_IN_JSON = late_pattern(
     "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
-_TAG = re.compile("[\U000e0000-\U000e007f]")
+_TAG = late_pattern("[\U000e0000-\U000e007f]")
 
 
 def escaped_text(text: str) -> str:
@@ -125,13 +127,13 @@ def escaped_tags(text: str) -> str:
 
 #: The user information of a URL ends at the last @ before the path. Programs that follow the URL
 #: standard accept any number of slashes and backslashes, and drop tabs and line breaks.
-_AUTHORITY = re.compile(r"""((?i:\bhttps?|\bftp):[/\\]*+|[/\\]{2,}+)([^/\\?#" <>]*+)""")
+_AUTHORITY = late_pattern(r"""((?i:\bhttps?|\bftp):[/\\]*+|[/\\]{2,}+)([^/\\?#" <>]*+)""")
 #: The same in a URL that is a parameter of another URL.
-_ENCODED_AUTHORITY = re.compile(
+_ENCODED_AUTHORITY = late_pattern(
     r"""((?:%2F){2,}+)((?:[^/\\?#" <>&%]++|%(?!2F|3F|23|26))*+)""", re.IGNORECASE
 )
 #: A password with / or ? or #: the apparent host has a port that is no number.
-_BROKEN_AUTHORITY = re.compile(
+_BROKEN_AUTHORITY = late_pattern(
     r"""((?<![/\\])[/\\]{2,}+)([^/\\?#"'\s<>@:\[\]]*+:(?!\d*+(?:[/\\?#"'\s<>]|\Z))[^"\s<>@]*+@?+)"""
 )
 #: The text before a name: DB_PASSWORD, sasToken and %3Ftoken name secrets, "design" does not.
@@ -155,17 +157,17 @@ _QUOTED = rf"""
     |(?P<quote>\\{{1,31}}+["']){_SCHEME}(?P<escaped>.*?)(?:(?=(?P=quote))|\Z)
 """
 _FLAGS = re.IGNORECASE | re.DOTALL | re.VERBOSE
-_NAME = re.compile(f"{_START}(?:{_NAMES}|{_HEADERS}){_BETWEEN}", _FLAGS)
-_HEADER = re.compile(
+_NAME = late_pattern(f"{_START}(?:{_NAMES}|{_HEADERS}){_BETWEEN}", _FLAGS)
+_HEADER = late_pattern(
     rf"{_START}{_HEADERS}{_BETWEEN}(?:{_QUOTED}|{_SCHEME}(?P<bare>[^\r\n]++))", _FLAGS
 )
-_PAIR = re.compile(
+_PAIR = late_pattern(
     rf"{_START}{_NAMES}{_BETWEEN}(?:{_QUOTED}"
     r"""|(?P<bare>(?:[^ \t\r\n&;"<>\\]++|\\(?!["']))++))""",
     _FLAGS,
 )
 #: The end of a path in quotes, as in '/etc/passwd': a sentence follows it.
-_PATH_END = re.compile(rf"""[/\\]{_NAMES}["']:[ ]\Z""", _FLAGS ^ re.VERBOSE)
+_PATH_END = late_pattern(rf"""[/\\]{_NAMES}["']:[ ]\Z""", _FLAGS ^ re.VERBOSE)
 _CLOSING = "',.:()[]{}"  #: characters that do not belong to the end of a value without quotes
 
 

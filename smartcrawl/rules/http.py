@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
 from smartcrawl.rules.absence import LIKE_200, PASSING, PERMANENT, TEMPORARY
@@ -231,6 +230,8 @@ def _moment(text: str) -> float | None:
     """Return an HTTP date as Unix seconds; None when it is none."""
     if len(text) > _LONGEST_DATE:
         return None
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415  # most commands read no date
+
     try:
         moment = parsedate_to_datetime(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

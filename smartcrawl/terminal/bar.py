@@ -18,10 +18,6 @@ from threading import RLock
 from types import TracebackType
 from typing import IO, ClassVar, Final, NamedTuple, Self
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.progress_bar import ProgressBar
-
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.reports.text import report_noun, report_time_span
 from smartcrawl.terminal.output import terminal_width
@@ -49,6 +45,8 @@ class Bar:
     _lock: ClassVar = RLock()  #: one writer at a time: log lines come from threads, too
 
     def __init__(self, file: IO[str]) -> None:
+        from rich.console import Console  # noqa: PLC0415  # a pipe has no bar
+
         self._file = file
         self._console = Console(file=file)
         self._claim = _claim(file)
@@ -74,6 +72,8 @@ class Bar:
             self._file.flush()
 
     def _line(self, facts: ProgressFacts, long: str, width: int) -> str:
+        from rich.cells import cell_len, set_cell_size  # noqa: PLC0415  # as above
+
         if long and cell_len(long) + 2 + _SHORTEST <= width:
             return f"{long}  {self._bar(facts, min(40, width - cell_len(long) - 2))}"
         done = f"{facts.done:,}" + ("" if facts.total is None else f" of {facts.total:,}")
@@ -92,6 +92,8 @@ class Bar:
     def _bar(self, facts: ProgressFacts, width: int) -> str:
         if not facts.total:
             return ""
+        from rich.progress_bar import ProgressBar  # noqa: PLC0415  # as above
+
         with self._console.capture() as drawn:
             done = min(facts.done, facts.total)
             self._console.print(ProgressBar(facts.total, done, width=width), end="")

@@ -15,8 +15,6 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rich.markup import escape
-
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_crawl_line, program_name
@@ -34,6 +32,7 @@ from smartcrawl.rules.absence import withholds_sweep
 from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal.bar import AboveBar, Bar, Meter
 from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output, print_complaint, print_note, printed, printed_json
 from smartcrawl.terminal.state_folder import data_dir_words
 

@@ -18,20 +18,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
-from typing import IO, Final
-
-from rich.cells import cell_len
-from rich.console import Console
-from rich.markup import escape
-from rich.text import Text
+from typing import IO, TYPE_CHECKING, Final
 
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.redaction import json_safe_text, redacted_line
+from smartcrawl.terminal.markup import escape, markup_without_styles
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _DESCRIPTION: Final = 20  #: columns that the description of an option has at least
 _DEFAULT_WIDTH: Final = 80  #: columns of a terminal that does not say how many it has
 _MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"  #: three letters each
 _YEAR: Final = timedelta(days=300)  #: older times have their year in place of the hour
+#: Variables that decide about styles in place of the file, as Rich reads them.
+_STYLING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 #: A word, or a number with its unit, and the spaces after it.
 _WORD: Final = re.compile(r"(?:[\d.,]+ (?=(?:%|(?:s|min|h|days|bytes|[kMGT]?B)\b)))?[^ ]+ *")
 
@@ -63,16 +64,38 @@ def printed_json(value: object, file: IO[str], *, indent: int | None = None) -> 
 
 
 class Output:
-    """Sentences and lines for people, on one file."""
+    """Sentences and lines for people, on one file; Rich is imported where styles are printed."""
 
     def __init__(self, file: IO[str] | None = None) -> None:
+        self._given = file
         self.file = sys.stdout if file is None else file
         self.width = terminal_width(self.file)
-        self._console = Console(file=file, highlight=False, soft_wrap=True)
+        self._styled = not _STYLING.isdisjoint(os.environ) or self.file.isatty()
+        self._made: Console | None = None
+
+    @property
+    def _console(self) -> Console:
+        if self._made is None:
+            from rich.console import Console  # noqa: PLC0415  # see the class
+
+            self._made = Console(file=self._given, highlight=False, soft_wrap=True)
+        return self._made
 
     def line(self, markup: str) -> None:
         """Print one line in Rich's markup, however long."""
-        self._console.print(Text.from_markup(markup, emoji=False))
+        self._print(markup)
+
+    def _print(self, *parts: str) -> None:
+        """Print the parts of a line, each with styles of its own."""
+        texts = [None if self._styled else markup_without_styles(part) for part in parts]
+        plain = [text for text in texts if text is not None]
+        if len(plain) == len(parts):
+            print("".join(plain), file=self._given, flush=True)  # Rich flushes each line, too
+            return
+        from rich.text import Text  # noqa: PLC0415  # see the class
+
+        styled = (Text.from_markup(part, emoji=False) for part in parts)
+        self._console.print(Text.assemble(*styled))
 
     def say(
         self, markup: str = "", *, command: str = "", gap: int = 2, label: str = "", indent: int = 2
@@ -83,11 +106,14 @@ class Output:
         spaces before the command. Neither the command nor a long word is broken: both can be
         copied. The command gets a line of its own where it does not fit.
         """
-        text, before = (Text.from_markup(one, emoji=False) for one in (markup, label))
-        after = Text(" " * gap + command if command else "")
+        end = " " * gap + command if command else ""
         if self.width is None:
-            self._console.print(before + text + after)
+            self._print(label, markup, escape(end))
             return
+        from rich.text import Text  # noqa: PLC0415  # see the class
+
+        text, before = (Text.from_markup(one, emoji=False) for one in (markup, label))
+        after = Text(end)
         room = max(1, self.width - max(before.cell_len, indent))
         lines = list(text.divide(_ends(text.plain, room)))
         for line in lines:
@@ -146,6 +172,8 @@ def _ends(text: str, width: int) -> list[int]:
     >>> _ends("within 12 min", 10)
     [7]
     """
+    from rich.cells import cell_len  # noqa: PLC0415  # as above
+
     ends, start = [], 0
     for found in _WORD.finditer(text):
         if found.start() > start and cell_len(text[start : found.end()].rstrip()) > width:

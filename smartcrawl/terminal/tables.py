@@ -12,9 +12,9 @@ from itertools import islice, pairwise
 from typing import IO, Any, Final, NamedTuple, Self
 
 from rich.cells import cell_len, chop_cells
-from rich.markup import escape
 
 from smartcrawl.model.redaction import escaped_text
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output
 
 _CHUNK: Final = 1_000  #: rows whose widths are compared before they are printed

@@ -6,19 +6,19 @@ a particle and a letter of the next word is rare, and would weigh most.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
 from smartcrawl.index.analysis.words import Word, run_words, runs_at
+from smartcrawl.model.late_patterns import late_pattern
 
 #: Hiragana, which are mostly endings, and pairs of a particle and the word beside it.
-_BETWEEN: Final = re.compile(
+_BETWEEN: Final = late_pattern(
     "[\u3041-\u309f]{1,2}|[をのにがはでともへや][^\u3041-\u309f]|[^\u3041-\u309f][をのにがはでともへや]"
 )
 #: Particles and endings of verbs, behind two syllables or characters at least, or Latin letters.
-_ENDING: Final = re.compile(
+_ENDING: Final = late_pattern(
     r"(?<=[\uac00-\ud7a3]{2})(?:[하되][\uac00-\ud7a3]{1,4}|에서|으로|까지|부터|마다|에게|에는|에도|려면|도록"
     r"|[을를은는이가에의로과와도만기고게면])\Z"
     r"|(?<=[A-Za-z0-9])(?:[을를은는이가에의로과와도만]|에서|으로)\Z"
@@ -27,9 +27,9 @@ _ENDING: Final = re.compile(
 _CHINESE: Final = "Chinese"
 #: Pairs of letters of one script.
 _SCRIPTS: Final = {
-    "katakana": re.compile("[\u30a1-\u30ff]{2}"),
-    "Korean": re.compile("[\uac00-\ud7a3]{2}"),
-    _CHINESE: re.compile("[\u3400-\u9fff]{2}"),
+    "katakana": late_pattern("[\u30a1-\u30ff]{2}"),
+    "Korean": late_pattern("[\uac00-\ud7a3]{2}"),
+    _CHINESE: late_pattern("[\u3400-\u9fff]{2}"),
 }
 
 
@@ -54,7 +54,9 @@ def asked_words(text: str) -> list[Word]:
             (Word(at + start, at + end, form), end > stem) for start, end, form in run_words(run)
         ]
     kept = [
-        word for word, is_ending in found if not is_ending and not _BETWEEN.fullmatch(word.form)
+        word
+        for word, is_ending in found
+        if not is_ending and (word.form.isascii() or not _BETWEEN.fullmatch(word.form))
     ]
     return kept or [word for word, _ in found]
 
@@ -83,10 +85,12 @@ def word_shares(words: Sequence[Word]) -> list[float]:
 
 def _script(word: Word) -> str:
     """Return the script of a pair of letters that is a part of a word; empty: it is none."""
+    if word.form.isascii():
+        return ""
     return next((name for name, pair in _SCRIPTS.items() if pair.fullmatch(word.form)), "")
 
 
 def _end(run: str) -> int:
     """Return where the endings of a Korean word, or of a Japanese verb at the end, begin."""
-    ending = _ENDING.search(run)
+    ending = None if run.isascii() else _ENDING.search(run)
     return ending.start() if ending else len(run)

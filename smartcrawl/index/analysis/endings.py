@@ -11,25 +11,27 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from smartcrawl.model.late_patterns import late_pattern
+
 Stem = Callable[[str], str]
 
 #: Endings behind Snowball's stem, by language.
 _LEFT: Final[Mapping[str, re.Pattern[str]]] = {
-    "it": re.compile(r"(?<=..)(?:atagg|azion|(?<=...)ic)\Z"),
-    "ru": re.compile(
+    "it": late_pattern(r"(?<=..)(?:atagg|azion|(?<=...)ic)\Z"),
+    "ru": late_pattern(
         r"(?<=..)(?:(?:(?:ова|ева|ыва|ива)н?|[аяе]н|(?<=[бвмпф])лен|а)+|(?<=..[^аеиоуыэюя])к)\Z"
     ),
-    "tr": re.compile(r"(?<=[aeıioöuü])y\Z"),
+    "tr": late_pattern(r"(?<=[aeıioöuü])y\Z"),
 }
 FURTHER: Final = frozenset({*_LEFT, "tr"})  #: languages with such endings
 #: Of Turkish verbs: infinitives and verbal nouns with the endings of their cases, and requests.
-_VERBAL: Final = re.compile(
+_VERBAL: Final = late_pattern(
     r"(?<=..)m[ae](?:k|s[ıi](?:n(?:[ıi]n?|[ae]|d[ae]n?)?)?|y[ıiae]|n[ıi]n|d[ae]n?)?\Z"
     r"|(?<=[aeıioöuü])y[ıiuü]n\Z"
 )
 _TIMES: Final = 3  #: endings that a Turkish stem loses one after the other
 _SHORTEST: Final = 3  #: letters that a Turkish stem keeps
-_VOWEL: Final = re.compile(r"(?<=...)[aeıioöuü]\Z")
+_VOWEL: Final = late_pattern(r"(?<=...)[aeıioöuü]\Z")
 
 
 def further_stem(form: str, stem: Stem, language: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from itertools import accumulate, compress, islice
@@ -14,13 +13,14 @@ from smartcrawl.index.analysis.words import (
     text_with_plain_signs,
     text_with_spaces,
 )
+from smartcrawl.model.late_patterns import late_pattern
 
 SHOWN: Final = 32  #: words of a snippet
 _PAIR: Final = 0.5  #: words that a pair of letters counts, of a script without spaces
 _DOTS: Final = "…"
-_SENTENCE: Final = re.compile(r"[.!?:…。！？।۔\n](?:(?<=[。！？।۔\n])|\s)")
+_SENTENCE: Final = late_pattern(r"[.!?:…。！？।۔\n](?:(?<=[。！？।۔\n])|\s)")
 
-_KATAKANA: Final = re.compile("[\u30a1-\u30ff]{2}")
+_KATAKANA: Final = late_pattern("[\u30a1-\u30ff]{2}")
 
 Marks = tuple[str, str]  #: around a word
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.index.analysis.words import folded
 from smartcrawl.model.documents import ChunkPlace
+from smartcrawl.model.late_patterns import late_pattern
 
 #: First character of the key of a whole name, and of that of its end or of its parts; what is
 #: between its words, in place of an underscore, and before an option: no text has them, and no
@@ -26,17 +27,18 @@ _MOST: Final = 60  #: names of one chunk
 _NAME: Final = "name"  #: heading of a manual
 _LINE: Final = 200  #: characters of a line that are read for a name
 #: A word, with the signs at the end of the name of a programming language.
-_PART: Final = re.compile(r"\w+(?:(?:\+\+|#)(?!\w))?")
+_PART: Final = late_pattern(r"\w+(?:(?:\+\+|#)(?!\w))?")
 _SIGNS: Final = (("_", _UNDERSCORE), ("+", "\ue015"), ("#", "\ue016"))
-_INNER: Final = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_INNER: Final = late_pattern(r"_|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 #: What separates the parts of a title, such as the name of its site.
-_PARTS: Final = re.compile(r" (?:[—–|·•»:-]|--|::) | ?[—–] ?")
-_NUMBER: Final = re.compile(r"(?:\d+\.)+\d*\s+|\d+\.\d[\d.]*\s+")  #: of a section, before its name
-_SECTION: Final = re.compile(r" ?\(\d\w{0,3}\)\Z")  #: of a page of a Unix manual
-_ARTICLE: Final = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
+_PARTS: Final = late_pattern(r" (?:[—–|·•»:-]|--|::) | ?[—–] ?")
+#: The number of a section, before its name.
+_NUMBER: Final = late_pattern(r"(?:\d+\.)+\d*\s+|\d+\.\d[\d.]*\s+")
+_SECTION: Final = late_pattern(r" ?\(\d\w{0,3}\)\Z")  #: of a page of a Unix manual
+_ARTICLE: Final = late_pattern(r"(?:the|an?)\s+", re.IGNORECASE)
 #: What a title has that the four above find something in; most have none of it.
-_MORE: Final = re.compile(r"[—–|·•»:]| -|\A\d|\A(?:the|an?)\s|\)\Z", re.IGNORECASE)
-_HEAD: Final = re.compile(r"[(=<{\[,¶#|]|:(?!:)(?<!::)")  #: where a name in a signature ends
+_MORE: Final = late_pattern(r"[—–|·•»:]| -|\A\d|\A(?:the|an?)\s|\)\Z", re.IGNORECASE)
+_HEAD: Final = late_pattern(r"[(=<{\[,¶#|]|:(?!:)(?<!::)")  #: where a name in a signature ends
 #: Words before a name in a signature.
 _KINDS: Final = frozenset({
     "abstractmethod", "async", "attribute", "awaitable", "class", "classmethod",
@@ -46,14 +48,14 @@ _KINDS: Final = frozenset({
     "var", "virtual",
 })  # fmt: skip
 #: What Sphinx and rustdoc put before the name in an id.
-_DOMAIN: Final = re.compile(
+_DOMAIN: Final = late_pattern(
     r"(?:[a-z]|(?:ty)?method|variant|structfield|fn|struct|trait|enum|associated\w{4,8})\.(?=\w)"
     r"|(?:cmdoption|envvar|opcode|term)-"
 )
-_DOTS: Final = re.compile(r"\.|::|#|->")
+_DOTS: Final = late_pattern(r"\.|::|#|->")
 #: A line that is an option, a setting or a variable alone, as manuals define them, with the end of
 #: the line before it: a search for that is several times faster than one for the start of a line.
-_ALONE: Final = re.compile(
+_ALONE: Final = late_pattern(
     r"\n(?P<name>--?[A-Za-z][\w-]{0,60}(?=[=\s\[<]|$)|(?:[A-Za-z]\w{0,60}"
     r"(?:\.[\w<>*-]{1,60}){1,4}|[A-Z][A-Z0-9]{1,40}_[A-Z0-9_]{1,60})$)",
     re.MULTILINE,

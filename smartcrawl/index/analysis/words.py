@@ -18,6 +18,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from smartcrawl.model.late_patterns import late_pattern
+
 LONGEST: Final = 128  #: characters of a word that count; longer ones are equal if these are
 #: Scripts that are taken in pairs: Thai, Lao, Tibetan, Myanmar, Korean, Khmer, Tai; radicals, kana,
 #: bopomofo, Han, Hangul; half-width kana; Han beyond the first plane.
@@ -33,21 +35,28 @@ UNSPACED: Final = (
 _JOINERS: Final = "\u00ad\u034f\u061c\u180e\u200c\u200d\u200e\u200f\u2060\ufeff"
 _TSHEG: Final = "\u0f0b\u0f0c"  #: between the syllables of Tibetan
 _TATWEEL: Final = "\u0640"
-#: Planes with marks: their categories are looked up at the first text that is not of ASCII.
-_MARKED: Final = ((0x300, 0x3100), (0xA66F, 0xABEE), (0xFB1E, 0xFE30), (0x101FD, 0x1E94B),
-                  (0xE0100, 0xE01F0))  # fmt: skip
+#: Blocks with marks: their categories are looked up at the first text that is not of ASCII.
+_MARKED: Final = (
+    (0x300, 0x1200), (0x135D, 0x1360), (0x1712, 0x1CFA), (0x1DC0, 0x1E00),
+    (0x20D0, 0x2100), (0x2CEF, 0x2E00), (0x302A, 0x3030), (0x3099, 0x309B), (0xA66F, 0xA6F2),
+    (0xA802, 0xABEE), (0xFB1E, 0xFB1F), (0xFE00, 0xFE30), (0x101FD, 0x10400), (0x10A01, 0x10AE7),
+    (0x10D24, 0x11FFF), (0x13430, 0x13460), (0x16100, 0x16FF2), (0x1BC9D, 0x1BC9F),
+    (0x1CF00, 0x1CF47), (0x1D165, 0x1D245), (0x1DA00, 0x1DAB0), (0x1E000, 0x1E94B),
+    (0xE0100, 0xE01F0),
+)  # fmt: skip
 _SPACED: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 #: Signs that are no part of a word, the usual ones beyond ASCII.
 _SIGN: Final = (
     r"[\u00a0-\u00a9\u00ab\u00ac\u00ae-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7"
     r"\u2010-\u2027\u2030-\u203e\u20ac\u2122\u2190-\u21ff\u2500-\u25ff]"
 )
-_SIGNS: Final = re.compile(f"{_SIGN}+")
-_ONE_SIGN: Final = re.compile(_SIGN)
+_ASCII_RUN: Final = late_pattern("[A-Za-z0-9]+")
+_SIGNS: Final = late_pattern(f"{_SIGN}+")
+_ONE_SIGN: Final = late_pattern(_SIGN)
 _GONE: Final = dict.fromkeys(map(ord, _JOINERS + _TSHEG + _TATWEEL))
 #: Marks that a letter loses, so that words with and without them are equal: of Latin, Greek and
 #: Cyrillic letters, vowels of Hebrew and Arabic. In other scripts they are parts of the word.
-_ACCENTS: Final = re.compile(
+_ACCENTS: Final = late_pattern(
     r"[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a"
     r"\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u1ab0-\u1aff"
     r"\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\U000e0100-\U000e01ef]+"
@@ -59,11 +68,11 @@ _LETTERS: Final = str.maketrans({
 _TURKISH: Final = str.maketrans({"I": "ı", "İ": "i"})
 _OF_TURKIC: Final = frozenset({"tr", "az"})
 #: A Chinese character with nothing but hiragana before it, and a particle or nothing behind it.
-_ALONE: Final = re.compile(
+_ALONE: Final = late_pattern(
     r"(?:\A|(?<=[\u3041-\u309f]))[\u4e00-\u9fff](?=[をのにがはでともへや]|\Z)"
 )
 #: A Korean syllable with a particle, but for nouns of two syllables that end as if with one.
-_SYLLABLE: Final = re.compile(
+_SYLLABLE: Final = late_pattern(
     r"(?![정주회편동논강합성예토호임유문제]의|[마가노고]을)"
     r"([\uac00-\ud7a3])(?:[을를에의]|에서|으로|까지|부터|마다|에는|에도)"
 )
@@ -116,7 +125,7 @@ def words_at(text: str, language: str = "") -> Iterator[Word]:
 
 def runs_at(text: str) -> Iterator[tuple[int, str]]:
     """Yield the places of ``text_runs``, with these."""
-    for found in _runs().finditer(text):
+    for found in (_ASCII_RUN if text.isascii() else _runs()).finditer(text):
         yield found.start(), found[0]
 
 

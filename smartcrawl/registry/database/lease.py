@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
 import time
 from contextlib import suppress
 from hashlib import sha256
@@ -57,7 +56,7 @@ class FileLease:
                 host=str(holder.get("host", "?")),
                 since=str(holder.get("since", "?")),
             ) from None
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        holder = {"pid": os.getpid(), "host": os.uname().nodename, "since": since}
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(holder).encode(), 0)
         return cls(descriptor, path)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from smartcrawl.model.exceptions import RegistryVersionError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 Migration = tuple[int, tuple[str, ...]]  #: version, statements
 
@@ -13,12 +17,22 @@ Migration = tuple[int, tuple[str, ...]]  #: version, statements
 @cache
 def migrations(dialect: str) -> tuple[Migration, ...]:
     """Return the whole schema of a database, and the steps after it; their files are read once."""
-    folder = files("smartcrawl.registry").joinpath("schema", dialect)
+    folder = _schemas().joinpath(dialect)
     named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return tuple(
         (int(name.split("_")[0]), tuple(entry.read_text("utf-8").split("\n--;\n")))
         for name, entry in named
     )
+
+
+def _schemas() -> Path | Traversable:
+    """Return the folder of all schemas, also in an egg, for which Python has to be asked."""
+    folder = Path(__file__).parents[1] / "schema"
+    if folder.is_dir():
+        return folder
+    from importlib.resources import files  # noqa: PLC0415  # it takes longer than the statements
+
+    return files("smartcrawl.registry").joinpath("schema")
 
 
 def is_older_layout(dialect: str, version: int) -> bool:

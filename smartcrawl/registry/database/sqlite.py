@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
@@ -407,6 +406,8 @@ def _is_disk_full(path: Path, error: apsw.Error) -> bool:
         disk = os.statvfs(path.parent)
         if disk.f_bavail * disk.f_frsize < _SHARED:
             return True
+        from tempfile import TemporaryFile  # noqa: PLC0415  # faults are rare
+
         with TemporaryFile(dir=path.parent, buffering=0) as probe:
             probe.write(bytes(_SHARED))
     except OSError as found:
