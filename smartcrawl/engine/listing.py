@@ -19,7 +19,6 @@ from smartcrawl import settings as module
 from smartcrawl.engine.current_run import run_of_crawler, stop_crawler, wake_engine
 from smartcrawl.engine.download.library import downloader_library_entries
 from smartcrawl.engine.download.network import (
-    CertificateTrust,
     EnvironmentProxies,
     lane_tls_context,
 )
@@ -40,6 +39,7 @@ from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import Entry, FileValidator, Listing
 from smartcrawl.sources.listing.folder import FolderListing
 from smartcrawl.sources.sharepoint.source import LibraryEntries
+from smartcrawl.sources.trust import CertificateTrust
 
 logger = logging.getLogger(__name__)
 

@@ -37,7 +37,9 @@ from smartcrawl.server.context import Context
 from smartcrawl.server.documents import api_host_parameter
 from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
 from smartcrawl.server.queries import json_response, refuse_api_query
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.proxies import Proxy
+from smartcrawl.sources.trust import CertificateTrust
 from smartcrawl.sources.web_client import (
     UnconnectedError,
     UnknownHostError,
@@ -125,21 +127,23 @@ class RobotsDownload:
 def api_web_client(
     options: Options,
     *,
+    source: Source | None = None,
     permitted: Iterable[str] = (),
     certificate: tuple[str, str] | None = None,
     proxy: Proxy | None = None,
 ) -> WebClient:
     """Return a client under the rules of the engine and the lane.
 
+    ``source``: whose certificates of servers are accepted; None: those of the settings.
     ``permitted``: addresses whose ports are permitted, whatever they are. ``certificate``: the
     files of the one that it shows, and of its key. ``proxy``: makes its connections.
     """
-    context = ssl.create_default_context()
-    if not options.verify_certificates:
+    trust, context = CertificateTrust.of(source, options), ssl.create_default_context()
+    if not trust.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    elif options.ca_file is not None:
-        context.load_verify_locations(cafile=options.ca_file)
+    elif trust.ca_file is not None:
+        context.load_verify_locations(cafile=trust.ca_file)
     if certificate is not None:
         context.load_cert_chain(*certificate)
     guard = ConnectionGuard(options.allow_networks, options.allow_ports)

@@ -3,7 +3,7 @@
 import ssl
 from pathlib import Path
 
-from smartcrawl.engine.download.network import CertificateTrust
+from smartcrawl.sources.trust import CertificateTrust
 from tests.certificates import Signer, made, written
 from tests.site_server import Site
 
@@ -27,6 +27,11 @@ class Secure:
     def show(self, signer: Signer, *chain: Signer) -> None:
         """Answer with this certificate from now on."""
         self._context.load_cert_chain(written(self._folder, "server.pem", signer, *chain))
+
+    def demand(self, readers: Path) -> None:
+        """Speak to those alone who show a certificate that these have signed."""
+        self._context.load_verify_locations(readers)
+        self._context.verify_mode = ssl.CERT_REQUIRED
 
     def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
         return self.site.url(path).replace("http://127.0.0.1", f"https://{host}")

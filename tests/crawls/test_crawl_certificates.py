@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl.engine.download.network import CertificateTrust, lane_tls_context
+from smartcrawl.engine.download.network import lane_tls_context
+from smartcrawl.sources.trust import CertificateTrust
 from tests.certificates import certificate, made, written
 from tests.crawls.commands import Crawl, Record
 from tests.crawls.secure_site import HOSTS, Secure

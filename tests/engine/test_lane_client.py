@@ -18,11 +18,12 @@ from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
 from smartcrawl.engine.download import decoding
-from smartcrawl.engine.download.network import CertificateTrust, GuardedResolver
+from smartcrawl.engine.download.network import GuardedResolver
 from smartcrawl.engine.lane.client import LaneClient
 from smartcrawl.engine.lane.connections import LaneAnswer
 from smartcrawl.engine.own_spiders import HttpAuth, Offsite
 from smartcrawl.model.exceptions import LaneError
+from smartcrawl.sources.trust import CertificateTrust
 from smartcrawl.spiders.site import SiteSpider
 from tests.certificates import certificate
 from tests.engine.test_network import Names

@@ -1,18 +1,26 @@
 """Previews of pages behind each kind of login, and of pages that scripts write."""
 
-from collections.abc import Iterator
+import json
+import os
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from smartcrawl.model.processes import descendants_of
 from smartcrawl.model.rendered import StoredSample
 from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.render_samples import store_sample_rows
 from smartcrawl.rules.render_need import Sample
+from smartcrawl.server.explained import previews
 from smartcrawl.server.keys import Scope
+from tests.certificates import made, written
+from tests.crawls.secure_site import Secure
 from tests.crawls.test_crawl_render_login import SCRIPT, SHELL, App, data
+from tests.extract.browser.test_browser_attacks import HINTS, STAYING, recording
 from tests.guarded_site import PASSWORD, PROOF, USER, GuardedSite, pages
 from tests.registry.build import Desk
 from tests.server.api_client import application, ask
@@ -53,12 +61,21 @@ def _secrets(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def declare(folder: Path, site: Site, auth: str, more: str = "") -> None:
-    """Declare a source with a login; `more`: further keys of it."""
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, too: none of these tests is about a slow site."""
+    monkeypatch.setattr(previews, "SECONDS", 600.0)
+    monkeypatch.setattr(previews, "RENDER_SECONDS", 600.0)
+
+
+def declare(
+    folder: Path, site: Site, auth: str, more: str = "", origins: Sequence[str] = ()
+) -> None:
+    """Declare a source with a login; `more`: further keys of it; `origins`: instead of its own."""
     origin = site.url("")
     auth = auth.format(origin=origin) if "{origin}" in auth else auth
     if auth:
-        auth = f'[sources.docs.auth]\norigins = ["{origin}"]\n{auth}'
+        auth = f"[sources.docs.auth]\norigins = {json.dumps(origins or [origin])}\n{auth}"
     text = f'[sources.docs]\nseeds = ["{origin}/"]\ndelay = 0\n{more}\n{auth}'
     (folder / "sources.toml").write_text(text)
 
@@ -85,6 +102,93 @@ def test_each_kind_of_login_shows_what_is_behind_it(tmp_path: Path, kind: str):
     assert (found["withLogin"], found["withBrowser"]) == (True, False)
     assert "treasure number 1" in found["document"]["text"]
     assert all(secret not in str(found) for secret in (PASSWORD, "t-o-k", "in=yes"))
+
+
+class TokenSite(Site):
+    """A token endpoint, and what it was given."""
+
+    given = ""
+
+    def answer(self, method: str, path: str, headers: dict[str, str]) -> Any:
+        self.given = f"{method} {headers.get('authorization', '')}"
+        token = '{"access_token": "t-o-k", "token_type": "Bearer", "expires_in": 120}'
+        self.pages["/token"] = Page(token, content_type="application/json")
+        return super().answer("GET", path, headers)
+
+
+def test_a_token_of_oauth_shows_what_is_behind_it(tmp_path: Path):
+    """The secret goes to the endpoint alone, and the token to the page alone."""
+    with GuardedSite() as site, TokenSite() as tokens:
+        site.token, site.wall = "t-o-k", "401"
+        site.pages |= pages(2)
+        declare(
+            tmp_path,
+            site,
+            f'kind = "oauth2_client"\ntoken_url = "{tokens.url("/token")}"\n'
+            'client_id = "A_USER"\nclient_secret = "A_PASSWORD"\n',
+            origins=(site.url(""), tokens.url("")),
+        )
+        found = tried(served(tmp_path), site.url("/p1"), operator(tmp_path), source="docs")
+
+        assert found["sentence"] == "It is indexed like this."
+        assert (found["withLogin"], found["withBrowser"]) == (True, False)
+        assert "treasure number 1" in found["document"]["text"]
+        pair = b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        assert ([one.path for one in tokens.log], tokens.given) == (
+            ["/token"],
+            f"POST Basic {pair}",
+        )
+        assert set(site.given) == {"", "Bearer t-o-k"}
+        assert all(secret not in str(found) for secret in (PASSWORD, pair, "t-o-k"))
+
+
+def test_a_client_certificate_shows_what_is_behind_it(tmp_path: Path, site: Site):
+    """The server refuses connections without one; its own is signed by an authority of theirs."""
+    secure = Secure(site, tmp_path)
+    readers = made("Readers", authority=True)
+    secure.demand(written(tmp_path, "readers.pem", readers, key=False))
+    bot = made("bot", issuer=readers)
+    chain, key = written(tmp_path, "bot.pem", bot, key=False), tmp_path / "bot.key"
+    key.write_bytes(bot.key_pem)
+    key.chmod(0o600)
+    site.pages |= pages(2)
+    common = (
+        f'seeds = ["{secure.url("/")}"]\nca_file = "{secure.ca_file}"\n'
+        "obey_robots = false\ndelay = 0\n"
+    )
+    (tmp_path / "sources.toml").write_text(
+        f'[sources.docs]\n{common}[sources.docs.auth]\nkind = "client_certificate"\n'
+        f'certificate = "file:{chain}"\nkey = "file:{key}"\n[sources.bare]\n{common}'
+    )
+    app, admin = served(tmp_path), {"X-API-Key": made_key(tmp_path, Scope.ADMIN)}
+    without = tried(app, secure.url("/p1"), admin, source="bare")
+    assert site.log == []
+    found = tried(app, secure.url("/p1"), admin, source="docs")
+
+    assert (without["withLogin"], without["isFetched"]) == (False, False)
+    assert "no answer from" in without["sentence"]
+    assert found["sentence"] == "It is indexed like this."
+    assert (found["withLogin"], found["withBrowser"]) == (True, False)
+    assert "treasure number 1" in found["document"]["text"]
+    assert bot.key_pem.decode().splitlines()[1] not in str(found)
+
+
+@pytest.mark.long
+def test_a_server_whose_authority_no_one_knows_gets_no_request(tmp_path: Path, site: Site):
+    """With ``ca_file`` or ``verify_certificates = false`` of its source it does, as in a run."""
+    secure = Secure(site, tmp_path)
+    site.pages |= pages(2)
+    seeds = f'seeds = ["{secure.url("/")}"]\ndelay = 0'
+    (tmp_path / "sources.toml").write_text(
+        f"[sources.unknown]\n{seeds}\n"
+        f'[sources.known]\n{seeds}\nca_file = "{secure.ca_file}"\n'
+        f"[sources.any]\n{seeds}\nverify_certificates = false\n"
+    )
+    app, admin = served(tmp_path), {"X-API-Key": made_key(tmp_path, Scope.ADMIN)}
+    refused = tried(app, secure.url("/p1"), admin, source="unknown")
+    assert (refused["isFetched"], site.log) == (False, [])
+    for source in ("known", "any"):
+        assert tried(app, secure.url("/p1"), admin, source=source)["isIndexed"] is True
 
 
 @pytest.mark.parametrize("kind", ["form", "cookie", "header"])
@@ -153,6 +257,49 @@ def test_a_browser_asks_by_the_rules_of_a_run(tmp_path: Path, scripted: Site, pr
     assert (shown["withBrowser"], shown["isIndexed"]) == (True, True)
     assert "written by a script" in shown["document"]["text"]
     assert [request.path for request in scripted.log] == ["/robots.txt", "/shell"]
+
+
+@pytest.mark.long
+def test_a_page_that_is_tried_in_a_browser_reaches_nothing_else(tmp_path: Path, program: str):
+    """ATT-74: from where the server stands, nor does it see with what it was requested."""
+    takes, auth = KINDS["cookie"]
+    with recording("127.0.0.2") as ports, GuardedSite() as site:
+        scripts = "".join(f"<script>(() => {{{one}}})()</script>" for one in STAYING.values())
+        told = "<script>document.querySelector('h1').append(` told: ${document.cookie}`)</script>"
+        attack = f"<main><h1>Attack</h1>{'<p>words of it</p>' * 9}</main>{told}{HINTS}{scripts}"
+        vars(site).update(takes)
+        site.pages |= pages(1)
+        site.pages["/attack"] = attack.replace("%s", f"127.0.0.2:{ports.port}")
+        declare(tmp_path, site, auth, 'render = "always"')
+        allowed = (ip_network("127.0.0.1/32"),)
+        app = served(tmp_path, render_browser=program, allow_networks=allowed)
+        found = tried(app, site.url("/attack"), operator(tmp_path), source="docs")
+
+        assert (found["withLogin"], found["withBrowser"]) == (True, True)
+        assert "Attack told:" in found["document"]["text"]
+        assert "in=yes" not in str(found)
+        assert ports.got == []
+        assert {request.method for request in site.log} == {"GET"}
+
+
+@pytest.mark.long
+def test_a_script_without_an_end_is_ended_and_makes_room(
+    tmp_path: Path, scripted: Site, program: str, monkeypatch: pytest.MonkeyPatch
+):
+    """ATT-74."""
+    monkeypatch.setattr(previews, "RENDER_SECONDS", 3.0)
+    monkeypatch.setattr(previews, "_AT_ONCE", 1)
+    scripted.pages["/endless"] = "<!doctype html><p>some words</p><script>for(;;){}</script>"
+    declare(tmp_path, scripted, "", 'render = "always"')
+    app, key = served(tmp_path, render_browser=program), operator(tmp_path)
+    before = set(descendants_of(os.getpid()))
+    for _ in range(2):
+        found = tried(app, scripted.url("/endless"), key, source="docs")
+        assert (found["isIndexed"], found["document"]) == (False, None)
+        assert found["sentence"] == (
+            "Not indexed: the page is not rendered: it was not shown within 3 s."
+        )
+    assert set(descendants_of(os.getpid())) <= before, "its browser has ended"
 
 
 @pytest.mark.parametrize(

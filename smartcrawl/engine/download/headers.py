@@ -24,12 +24,13 @@ from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
 from smartcrawl.engine.current_run import HaltedRequestError, run_of_crawler
 from smartcrawl.engine.download.answers import CERTIFIED
-from smartcrawl.engine.download.network import CertificateTrust, ContextFactory
+from smartcrawl.engine.download.network import ContextFactory
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
 from smartcrawl.run.hosts import FRESH, Strays, run_stray_origin
 from smartcrawl.run.orders import Halt
 from smartcrawl.sources.client_certificates import ClientCertificate
+from smartcrawl.sources.trust import CertificateTrust
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)
 MAX_HEADERS: Final = 64 * 1024  #: bytes of status line and headers, 1xx answers included

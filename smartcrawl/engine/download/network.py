@@ -10,11 +10,9 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -60,6 +58,7 @@ from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.client_certificates import ClientCertificate
 from smartcrawl.sources.proxies import Proxy, proxy_of_source
+from smartcrawl.sources.trust import CertificateTrust
 
 #: OpenSSL's numbers of errors in a chain (openssl-verification-options(1)).
 _NOT_YET, _EXPIRED = 9, 10
@@ -72,28 +71,6 @@ _FIX: Final = "renew or correct the certificate at the server"
 _TRUST: Final = "give the certificate of its authority with ca_file (CA_FILE)"
 _CHAIN: Final = "have the server send its whole chain"
 _OFF: Final = "or accept any certificate with verify_certificates = false (VERIFY_CERTIFICATES=0)"
-
-
-@dataclass(frozen=True, slots=True)
-class CertificateTrust:
-    """Choice of the certificates of web servers that are accepted."""
-
-    verify: bool = True
-    ca_file: Path | None = None  #: PEM; trusted in addition to the authorities of the system
-
-    @classmethod
-    def of(cls, source: Source | None, options: Options) -> Self:
-        """Return the trust of a source; the settings fill the gaps of its declaration.
-
-        None: the trust of a spider without a source.
-        """
-        verify, ca_file = options.verify_certificates, options.ca_file
-        if source is not None:
-            if source.verify_certificates is not None:
-                verify = source.verify_certificates
-            if source.ca_file is not None:
-                ca_file = source.ca_file
-        return cls(verify, ca_file)
 
 
 def lane_tls_context(

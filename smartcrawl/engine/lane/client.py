@@ -15,7 +15,6 @@ from typing import Final
 from scrapy.settings import BaseSettings
 
 from smartcrawl.engine.download.network import (
-    CertificateTrust,
     GuardedResolver,
     lane_tls_context,
     resolve_allowed_addresses,
@@ -25,6 +24,7 @@ from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.run.hosts import Strays, run_stray_origin
 from smartcrawl.sources.client_certificates import ClientCertificate
+from smartcrawl.sources.trust import CertificateTrust
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from scrapy.utils.request import request_httprepr
 from smartcrawl.engine.current_run import is_crawler_stopping, run_of_crawler
 from smartcrawl.engine.delays import delay_control_of_crawler, gate_of_crawler
 from smartcrawl.engine.download.decoding import DecodingMiddleware
-from smartcrawl.engine.download.network import CertificateTrust, GuardedResolver, installed_resolver
+from smartcrawl.engine.download.network import GuardedResolver, installed_resolver
 from smartcrawl.engine.download.robots import RobotsDownloads
 from smartcrawl.engine.items import VisitDone, VisitsFirst
 from smartcrawl.engine.lane.client import LaneClient
@@ -54,6 +54,7 @@ from smartcrawl.run.visits import (
     visit_of_answer,
 )
 from smartcrawl.sources.client_certificates import ClientCertificate
+from smartcrawl.sources.trust import CertificateTrust
 
 logger = logging.getLogger(__name__)
 

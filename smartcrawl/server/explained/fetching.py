@@ -134,7 +134,9 @@ class PageFetch:
             )
         except SettingError as error:
             raise NotFetchedError(str(error)) from error
-        self._web = api_web_client(self.options, permitted=self._permitted(), proxy=self._proxy)
+        self._web = api_web_client(
+            self.options, source=source, permitted=self._permitted(), proxy=self._proxy
+        )
         self._login_web = self._web
         if isinstance(source, SiteSource) and self.page.is_rendered:
             self._browser = ShownPages(self.options, source, self.page.user_agent)
@@ -248,6 +250,7 @@ class PageFetch:
         if (shown := session.certificate) is not None:
             self._login_web = api_web_client(
                 self.options,
+                source=source,
                 permitted=self._permitted(),
                 certificate=(str(shown.chain), str(shown.key)),
                 proxy=self._proxy,

@@ -216,8 +216,7 @@ class Previews:
                 found = await _read(fetched, prepared, context.options)
             if found.get("document") is None or not may_show_more(fetched.answer.body):
                 return found
-            async with asyncio.timeout(RENDER_SECONDS):
-                return found | await _shown(fetch, fetched, prepared, context.options)
+            return found | await _shown(fetch, fetched, prepared, context.options)
         finally:
             await fetch.close()
 
@@ -302,7 +301,8 @@ async def _shown(
         return {}
     document = Answer(url, answer.status, answer.lines, answer.body)
     try:
-        shown = await fetch.shown(document)
+        async with asyncio.timeout(RENDER_SECONDS):
+            shown = await fetch.shown(document)
         problem = shown.problem
     except RenderingError as error:
         problem = str(error)

@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parents[3]
 class Recording:
     """A port of TCP and the same of UDP on loopback that keep what comes."""
 
-    def __init__(self) -> None:
-        self.tcp = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, host: str) -> None:
+        self.tcp = socket.create_server((host, 0))
         self.port = self.tcp.getsockname()[1]
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.udp.bind(("127.0.0.1", self.port))
+        self.udp.bind((host, self.port))
         self.got: list[str] = []
         self._ends, self._end = socket.socketpair()
         self._thread = Thread(target=self._record)
@@ -53,11 +53,11 @@ class Recording:
 
 
 @contextlib.contextmanager
-def recording() -> Iterator[Recording]:
-    with contextlib.closing(Recording()) as ports:
-        socket.create_connection(("127.0.0.1", ports.port)).close()
+def recording(host: str = "127.0.0.1") -> Iterator[Recording]:
+    with contextlib.closing(Recording(host)) as ports:
+        socket.create_connection((host, ports.port)).close()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-            udp.sendto(b"x", ("127.0.0.1", ports.port))
+            udp.sendto(b"x", (host, ports.port))
         while len(ports.got) < 2:
             pass
         ports.got.clear()  # they notice what comes

@@ -20,7 +20,6 @@ from scrapy.settings import Settings
 from smartcrawl import settings as defaults
 from smartcrawl.engine.download.github import downloader_request_of_raw_file
 from smartcrawl.engine.download.network import (
-    CertificateTrust,
     EnvironmentProxies,
     lane_tls_context,
 )
@@ -28,6 +27,7 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.sources.github.api import ApiError, GithubApi
 from smartcrawl.sources.proxies import Proxy
+from smartcrawl.sources.trust import CertificateTrust
 from tests.certificates import Signer, made
 from tests.connect_proxy import ConnectProxy
 from tests.github_peer import GithubPeer
