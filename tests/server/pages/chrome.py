@@ -21,7 +21,19 @@ _KEYS = {"ArrowDown": 40, "ArrowUp": 38, "Enter": 13, "Tab": 9, "/": 191}
 _SECONDS = 90.0
 _MOST_TABS = 200  #: to an element of a page
 _RULES = "{rules: {'target-size': {enabled: true}}}"  #: of WCAG 2.2, beside the usual ones
+SEEN = "'seen' in window"  #: in a page at which axe has looked
 _NAMED = "[...document.querySelectorAll('a, button')]"
+#: The clock of a page, so many times as fast.
+_CLOCK = """(() => {{
+  const times = {times}, begun = performance.now(), now = performance.now.bind(performance);
+  for (const name of ["setTimeout", "setInterval"]) {{
+    const real = window[name];
+    window[name] = (work, delay = 0, ...given) => real(work, delay / times, ...given);
+  }}
+  performance.now = () => begun + (now() - begun) * times;
+}})()"""
+#: Kept once the page has done what its scripts began, but for what comes later by itself.
+_TURN = "new Promise(done => setTimeout(() => setTimeout(done)))"
 
 
 class Tab:
@@ -31,6 +43,7 @@ class Tab:
         self._loop = loop
         self._pipe = pipe
         self.requested: list[str] = []
+        self._under_way: set[str] = set()  #: requests, by their ids
         self.complaints: list[str] = []
         self.has_scripts = True
         self.width = 0  #: as it was resized
@@ -42,6 +55,7 @@ class Tab:
         pipe.listen(self._session, self._note)
         for domain in ("Page", "Runtime", "Network", "Log"):
             self._send(f"{domain}.enable")
+        self._send("Emulation.setFocusEmulationEnabled", enabled=True)  # beside other tabs
 
     def _send(self, method: str, **parameters: Any) -> dict[str, Any]:
         session = getattr(self, "_session", "")
@@ -52,6 +66,9 @@ class Tab:
         match method:
             case "Network.requestWillBeSent":
                 self.requested.append(given["request"]["url"])
+                self._under_way.add(given["requestId"])
+            case "Network.loadingFinished" | "Network.loadingFailed":
+                self._under_way.discard(given["requestId"])
             case "Log.entryAdded" if given["entry"]["level"] == "error":
                 self.complaints.append(given["entry"]["text"])
             case "Runtime.exceptionThrown":
@@ -82,6 +99,18 @@ class Tab:
         """Ignore Content-Security-Policy from now on."""
         self._send("Page.setBypassCSP", enabled=True)
 
+    def hurry(self, times: int) -> None:
+        """Let the clock of each further page run so many times as fast: its polls, its pauses."""
+        self._send("Page.addScriptToEvaluateOnNewDocument", source=_CLOCK.format(times=times))
+
+    def settle(self) -> None:
+        """Wait until the page has done, and asked for, what its scripts began."""
+        until = time.monotonic() + _SECONDS
+        self.ask(_TURN)
+        while self._under_way:
+            assert time.monotonic() < until, f"requests have no end: {self._under_way}"
+            self.ask(_TURN)
+
     def lose(self, *, connection: bool) -> None:
         """Lose the connection to all servers, or have it again."""
         given = {"offline": connection, "latency": 0, "downloadThroughput": -1}
@@ -89,6 +118,7 @@ class Tab:
 
     def go(self, url: str) -> None:
         """Open an address, and wait for its scripts."""
+        self._under_way.clear()
         self._send("Page.navigate", url=url)
         self.wait("location.href !== 'about:blank' && document.readyState === 'complete'")
 
@@ -168,13 +198,24 @@ class Tab:
 
     def defects(self) -> list[str]:
         """What axe finds in the page."""
+        self.look()
+        self.wait(SEEN)
+        return self.seen()
+
+    def look(self) -> None:
+        """Let axe look at the page, which goes on meanwhile."""
         if not self.ask("'axe' in window"):
             script = gzip.decompress(AXE.read_bytes()).decode()
             self._send("Runtime.evaluate", expression=script)
-        found = self.ask(f"axe.run({_RULES}).then(found => JSON.stringify(found.violations))")
+        self.ask(f"void axe.run({_RULES}).then(found => window.seen = found.violations)")
+
+    def seen(self) -> list[str]:
+        """What axe found, once SEEN is true."""
+        found = json.loads(self.ask("JSON.stringify(window.seen)"))
+        self.ask("delete window.seen")
         return [
             f"{one['id']}: {node['html']} {node['failureSummary']}"
-            for one in json.loads(found)
+            for one in found
             for node in one["nodes"]
         ]
 

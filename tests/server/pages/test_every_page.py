@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.stores import Stores
 from tests.server.api_client import application
 from tests.server.pages.browsing import Visitor, form_of, parsed, words
@@ -120,3 +122,77 @@ def test_a_search_that_finds_nothing_offers_the_same(visitor: Visitor):
     page = visitor.page("/?q=zzzxq")
 
     assert form_of(page, "/records").xpath("string(label)").startswith("The address of the page")
+
+
+#: What no page has at the place of a number or an id.
+NONE = ("0", "-1", "9" * 25, "x", "%3Cb%3E", "..%2fkeys", "%E2%80%AE")
+#: Values of parameters that no page expects.
+ODD = ("%00", "x" * 10_000, "%27", "%22", "%22 OR 1 NEAR(", "%E2%80%AE%D7%A9", "%ff", "-1",
+       "9" * 25, "%3Cb%20hx-get=/x%3E")  # fmt: skip
+PARAMETERS = ("q", "url", "urls", "source", "since", "offset", "level", "list", "sort", "hosts",
+              "date", "type", "language", "cron", "part", "name", "next", "done")  # fmt: skip
+
+
+def in_words(answer: httpx.Response) -> str:
+    """The words of a page, which is none of a fault of the server."""
+    assert answer.status_code < 500, answer.url
+    page = parsed(answer)
+    assert page.xpath("//b | //*[@hx-get='/x']") == [], answer.url
+    assert len(page.findall(".//h1")) == 1, answer.url
+    return words(page.get_element_by_id("main"))
+
+
+@pytest.mark.long(but=2)
+@pytest.mark.parametrize("none", NONE)
+def test_what_does_not_exist_is_a_page_in_words(visitor: Visitor, tmp_path: Path, none: str):
+    routes = [route for route in page_routes(tmp_path) if "{" in route]
+    assert routes
+    for route in routes:
+        answer = visitor.get(re.sub(r"\{\w+\}", none, route))
+        assert answer.status_code in (400, 404), route
+        assert "req_" not in in_words(answer), route
+
+
+@pytest.mark.long(but=1)
+@pytest.mark.parametrize("odd", ODD)
+def test_no_value_is_too_odd_for_a_page(shop: Shop, visitor: Visitor, tmp_path: Path, odd: str):
+    paths = [path for path in site_map(shop, tmp_path) if "?" not in path]
+    for number, path in enumerate(paths):
+        for name in PARAMETERS[number % 3 :: 3] if number else PARAMETERS:
+            answer = visitor.get(f"{path}?{name}={odd}")
+            if answer.status_code == 303:
+                assert answer.headers["Location"].startswith("/"), path
+            elif answer.status_code != 200 or "text/html" in answer.headers["Content-Type"]:
+                in_words(answer)
+
+
+@pytest.mark.long
+def test_a_form_without_fields_is_refused_in_words(shop: Shop, tmp_path: Path):
+    """Or does what it says without any, such as *Fetch anew*; without its token it does nothing."""
+    run = {"registry": shop.folder / "registry.db"}
+    app = application(shop.folder, run=run, host="0.0.0.0", pages_limit=10**9)
+    visitor = Visitor(app)
+    visitor.submit("/login", "/login", key=shop.key)
+    token = form_of(visitor.page("/docs"), "/logout").fields["token"]
+    seen = set[str]()
+    for path in site_map(shop, tmp_path):
+        page = parsed(visitor.get(path))
+        seen |= {form.get("action") for form in page.forms if form.method == "POST"}
+    assert len(seen) > 10
+    odd = {"max": "<b>", "url": "\u202e", "action": "<b>", "name": "<b>" * 9_000}
+    for action in sorted(seen - {"/logout", "/login"}):
+        assert visitor.post(action, odd).status_code == 403, action
+        for fields in ({}, odd):
+            answer = visitor.post(action, {"token": token, **fields})
+            assert answer.status_code == 303 or in_words(answer), action
+
+
+def test_what_is_live_can_be_reloaded_without_scripts(shop: Shop, visitor: Visitor):
+    paths = ["/runs/3", f"/crawl/{shop.job}"]
+    shop.desk.rows("UPDATE job SET status = 'running'")
+    with registry_database(shop.folder / "registry.db").take("docs", "now"):
+        for path in paths:
+            page = visitor.page(path)
+            assert page.xpath("//*[@data-live]"), path
+            (link,) = page.xpath("//main//a[.='Reload']/@href")
+            assert link == path

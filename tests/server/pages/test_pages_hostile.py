@@ -109,8 +109,7 @@ def key(crawled: Crawl) -> str:
 def opened(tab: Tab, url: str) -> None:
     """Go to a page, and wait for what its scripts begin."""
     tab.go(url)
-    tab.wait("!window.htmx || document.body.classList !== null")
-    tab.ask("new Promise(done => setTimeout(done, 100))")
+    tab.settle()
 
 
 @pytest.mark.long
@@ -138,7 +137,7 @@ def test_no_script_of_a_site_runs_with_and_without_a_policy(
         tab.ask("document.querySelector('.smartcrawl-field').focus()")
         tab.type(WORD)
         tab.wait("document.querySelectorAll('.smartcrawl-hit').length > 0")
-        tab.ask("new Promise(done => setTimeout(done, 100))")
+        tab.settle()
         assert WORD in tab.ask("document.querySelector('.smartcrawl-hits').innerText")
         tags = "[...document.querySelectorAll('.smartcrawl-box *')].map(one => one.tagName)"
         assert set(tab.ask(tags)) <= {"FORM", "INPUT", "P", "OL", "LI", "A", "SPAN", "MARK"}

@@ -11,7 +11,7 @@ from smartcrawl.registry.connection import transaction
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER
-from tests.server.pages.chrome import Tab
+from tests.server.pages.chrome import SEEN, Browser, Tab
 from tests.server.pages.shop import HOME, PAGES, Shop, path_of, site_map
 from tests.server.test_serve import Server, serving
 
@@ -32,12 +32,17 @@ def server(shop: Shop) -> Iterator[Server]:
 @pytest.fixture
 def logged_in(shop: Shop, server: Server, tab: Tab) -> Tab:
     """A tab of an administrator, who sees each form."""
+    log_in(tab, server, shop.key)
+    return tab
+
+
+def log_in(tab: Tab, server: Server, key: str) -> None:
+    """Log in by keyboard."""
     tab.go(f"{server.url}/login")
     tab.reach("#key")
-    tab.type(shop.key)
+    tab.type(key)
     tab.enter()
     tab.requested.clear()
-    return tab
 
 
 @pytest.mark.long
@@ -68,14 +73,23 @@ def test_hostile_texts_run_and_request_nothing(
 
 
 @pytest.mark.long
-def test_axe_finds_nothing_on_any_page(shop: Shop, server: Server, logged_in: Tab, tmp_path: Path):
-    tab, found = logged_in, dict[str, list[str]]()
-    for page in site_map(shop, tmp_path):
-        tab.go(f"{server.url}{page}")
-        for width, is_dark in ((360, False), (1280, True)):
-            tab.resize(width, 800, dark=is_dark)
-            found[f"{page} at {width}"] = tab.defects()
-            assert tab.ask("document.documentElement.scrollWidth") <= width, page
+def test_axe_finds_nothing_on_any_page(
+    shop: Shop, server: Server, browser: Browser, tmp_path: Path
+):
+    found = dict[str, list[str]]()
+    with browser.tab() as phone, browser.tab() as desktop:
+        phone.resize(360, 800)
+        desktop.resize(1280, 800, dark=True)
+        for tab in (phone, desktop):
+            log_in(tab, server, shop.key)
+        for page in site_map(shop, tmp_path):
+            for tab in (phone, desktop):
+                tab.go(f"{server.url}{page}")
+                tab.look()
+            for tab in (phone, desktop):  # at which axe looks at the same time
+                tab.wait(SEEN)
+                found[f"{page} at {tab.width}"] = tab.seen()
+                assert tab.ask("document.documentElement.scrollWidth") <= tab.width, page
     assert {page: defects for page, defects in found.items() if defects} == {}
 
 
@@ -110,6 +124,7 @@ def test_a_run_is_watched_without_a_reload_and_ends(shop: Shop, server: Server, 
     logged(shop, *(f"line {number}" for number in range(100)))
     with database.take("docs", "now"):
         tab.resize(1280, 800)
+        tab.hurry(10)
         tab.go(f"{server.url}/runs/3")
         tab.ask(_SHIFTS)
         assert "2 pages done" in tab.ask("document.querySelector('#progress').innerText")
@@ -164,3 +179,34 @@ def test_a_run_is_watched_without_a_reload_and_ends(shop: Shop, server: Server, 
     tab.ask("new Promise(done => setTimeout(done, 2500))")
     assert tab.ask(_ASKED) == before  # it asks no more
     assert tab.complaints == []
+
+
+@pytest.mark.long
+def test_a_page_that_polls_says_that_its_server_restarts_and_goes_on(tmp_path: Path, tab: Tab):
+    shop = Shop(tmp_path / "shop")
+    database = registry_database(shop.folder / "registry.db")
+    progress = "document.querySelector('#progress').innerText"
+    away = "!document.querySelector('#away').hidden"
+    with database.take("docs", "now"):
+        with serving(shop.folder) as first:
+            log_in(tab, first, shop.key)
+            tab.hurry(10)
+            tab.go(f"{first.url}/runs/3")
+            assert "2 pages done" in tab.ask(progress)
+            status, _ = first.end()
+        assert status == 0
+        tab.wait(away)
+        assert "does not answer" in tab.ask("document.querySelector('#away').innerText")
+        assert "2 pages done" in tab.ask(progress)
+        shop.desk.write(shop.desk.visit(HOME, outcome=Outcome.NOT_MODIFIED, status=304))
+        with serving(shop.folder, "--port", str(first.port)) as second:
+            assert second.url == first.url
+            tab.wait(f"!({away})")
+            tab.wait(f"{progress}.includes('3 pages done')")
+            assert tab.ask("document.querySelector('header').innerText.includes('Log out')")
+            shop.desk.seal("interrupted", now=LATER)
+            tab.wait(f"{progress}.includes('It ended.')")
+    shop.desk.close()
+    refused = [one for one in tab.complaints if "net::ERR_" in one]
+    assert refused
+    assert refused == tab.complaints
