@@ -46,8 +46,7 @@ class Server:
         figures: Figures = json.loads(done.stdout)
         figures["cpu"] = self.cpu() - before
         figures["ms"] = 1000 * figures["cpu"] / figures["pages"]
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        figures["rss"] = int(status.split("VmHWM:")[1].split()[0]) / 1024
+        figures["rss"] = peak(self._process.pid)
         return figures
 
     @property
@@ -65,6 +64,12 @@ class Server:
         """Return the CPU seconds of all threads of the process."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def peak(pid: int) -> float:
+    """Return the peak of the resident memory of a process in MiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def pin(place: int) -> None:
