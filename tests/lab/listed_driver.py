@@ -16,7 +16,11 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy.core.downloader import Downloader
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
-from scrapy.exceptions import DownloadConnectionRefusedError, ResponseDataLossError
+from scrapy.exceptions import (
+    DownloadConnectionRefusedError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
+)
 from scrapy.http import Headers, Response
 from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
@@ -93,6 +97,9 @@ class _Wire(BoundedHttpHandler):
         answer = self._server.answer(asked)
         if answer.closed or answer.cut:
             raise ResponseDataLossError
+        seconds = self.crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
+        if answer.delay >= seconds:
+            raise DownloadTimeoutError(f"{request.url} took longer than {seconds} seconds")
         request.meta["download_latency"] = 0.0
         return Response(
             request.url,
