@@ -80,6 +80,7 @@
       if (mine !== asking || error.name === "AbortError") return;
       list.replaceChildren();
       said.textContent = away;
+      console.error(`smartcrawl: ${error.message}`); // for the author of the page
     }
   };
 
