@@ -48,6 +48,7 @@ from smartcrawl.model.documents import Document, Section
 from smartcrawl.model.urls import MAX_URL_LENGTH
 from tests.extract import made_documents as documents
 from tests.extract.made_documents import ENGLISH, drawn, epub, linking, odt, word_of, zipped
+from tests.tiers import examples
 
 URL = "http://site.example/dir/document"
 for _name in ("csv_text", "docx", "epub", "json_text", "odt", "pdf", "pptx", "xlsx", "xml_text"):
@@ -274,7 +275,7 @@ GRIDS = (ODS, XLS, XLSB)
 @pytest.mark.parametrize("mime", sorted({*DOCUMENTS}.difference(GRIDS)))
 def test_no_broken_body_does_more_than_fail(mime):
     draw = random.Random(mime)
-    for _ in range(150):
+    for _ in range(examples(150)):
         document, kind = outcome(mutated(DOCUMENTS[mime], draw), mime)
         assert kind in (None, *BROKEN)
         written = document.title + document.text
@@ -298,7 +299,7 @@ def test_no_broken_part_does_more_than_fail(mime):
     with zipfile.ZipFile(BytesIO(DOCUMENTS[mime])) as source:
         files = {name: source.read(name) for name in source.namelist()}
     written = [name for name in files if name.endswith(("xml", ".rels", ".opf", ".xhtml"))]
-    for _ in range(100):
+    for _ in range(examples(100)):
         name = draw.choice(written)
         changed = zipped({**files, name: mutated(files[name], draw)}, zipfile.ZIP_STORED)
         _, kind = outcome(changed, mime)
