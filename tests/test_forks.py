@@ -96,6 +96,7 @@ def test_folders_lie_where_the_command_line_says(tmp_path: Path):
     assert (tmp_path / "left").read_text() == "True"
 
 
+@pytest.mark.long
 def test_what_fails_is_told_with_what_it_printed(tmp_path: Path):
     module = """
 import sys
@@ -187,6 +188,7 @@ def test_it(number):
     assert int(re.search(r"(\d+) passed", text)[1]) < 100
 
 
+@pytest.mark.long
 def test_a_process_that_ends_in_a_teardown_fails_its_test(tmp_path: Path):
     module = """
 import os

@@ -27,7 +27,7 @@ def start(*words: str, **changed: str) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
-@pytest.mark.long(but=2)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     "words",
     [

@@ -70,6 +70,7 @@ def two(crew: Crew, first: str, second: str, *statuses: int) -> None:
     crew.end(*worker, crew.join(None, RENDER_BROWSER=second), statuses=statuses or (0,))
 
 
+@pytest.mark.long  # what they share: tests/run/test_redis_cache.py
 @pytest.mark.parametrize("render", ["always", "auto"])
 def test_two_workers_render_together(crew: Crew, many: Site, program: str, render: str):
     crawl = crew.crawl

@@ -191,6 +191,7 @@ def test_one_page_sent_home_goes_at_once_unless_it_is_pinned_or_every_removal_wa
     assert crawl.hits("treasure") == ["/away", "/pinned"]
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.covers("M-21", "R4-02", "R4-04", "U-06")
 @pytest.mark.parametrize("status", [302, 303, 307])
 def test_a_login_that_many_pages_lead_to_removes_none(site: Site, crawl: Crawl, status: int):

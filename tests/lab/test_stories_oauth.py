@@ -115,6 +115,7 @@ def test_one_token_is_fetched_for_all_pages(lab: Lab, docs: Docs):
     assert {lab[path]["lastOutcome"] for path in docs.pages} == {"unchanged"}
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("wall", ["401", "404", "302", "teaser"])
 def test_a_token_is_renewed_before_its_end(lab: Lab, docs: Docs, wall: Any):
     """Answers of 10 seconds each: a token of 60 seconds brings a few pages."""

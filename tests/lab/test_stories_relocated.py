@@ -51,6 +51,7 @@ class Relocation:
         return self.crawl.rows("SELECT no FROM evidence")
 
 
+@pytest.mark.long(but=2)
 @SIZES
 @pytest.mark.covers("R4-14", "R4-16", "M-23")
 def test_the_pages_of_a_site_that_moved_to_https_become_the_originals(crawl: LabCrawl, size: int):

@@ -21,6 +21,7 @@ def begin(site: Site, crawl: Crawl, pages: int, **settings: object) -> tuple[Sto
     return story, paths
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.covers("M-21", "U-06", "R4-02", "R4-04")
 @pytest.mark.parametrize(("status", "target"), [(302, "/"), (303, "/login"), (307, "/login")])
 def test_a_small_site_behind_a_login_loses_no_page(
