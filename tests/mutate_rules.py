@@ -91,6 +91,7 @@ EQUIVALENT = {
     ),
     "oauth: '[a-z_]{1,40}' -> '[a-z_]{1,40}?'": "a whole word matches or does not",
     "oauth: '[!-~]+' -> '[!-~]+?'": "likewise",
+    "login is_logout_address: piece in bare -> piece not in bare": "it is only found later",
     "login login_wait: 5 -> 6": "both are longer than the longest wait",
     "rendering Settling: 0 -> -1 (2)": "the second step sets it before it is read",
     "rendering Settling: 0 -> 1 (2)": "likewise",

@@ -45,7 +45,7 @@ def share_a_host(one: Collection[str], other: Collection[str]) -> bool:
 
 
 def _is_within(host: str, domain: str) -> bool:
-    name = host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
+    name = host.rpartition(":")[0] if ":" in host else host
     return f".{name}".endswith(domain)
 
 

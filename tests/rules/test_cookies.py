@@ -8,6 +8,7 @@ from smartcrawl.rules.cookies import (
     is_same_origin,
     merged_cookie_header,
     names_way_back,
+    session_cookie_header,
 )
 
 NOW = 1_700_000_000  #: 2023-11-14
@@ -204,3 +205,14 @@ def test_a_way_back_is_named_with_the_query_of_the_page():
         assert names_way_back(f"http://a.example/check?to={value}", page)
     assert not names_way_back("http://a.example/check?to=/list", page)
     assert names_way_back("http://a.example/check?to=/", "http://a.example/")
+
+
+@pytest.mark.parametrize("to", ["https://docs.a.example/x", "https://docs.a.example./x"])
+def test_a_session_takes_along_what_was_set_for_the_whole_domain(to: str):
+    """No other cookie, not even to a host whose name ends with a dot."""
+    lines = ["a=1; Domain=a.example", "b=2"]
+    found = cookies_after_answer((), lines, "https://login.a.example/", NOW)
+
+    assert session_cookie_header(found, to) == ("a=1" if ".example/" in to else "")
+    assert session_cookie_header(found, "https://login.a.example/x") == "a=1; b=2"
+    assert session_cookie_header(found, to.replace("https", "http")) == ""

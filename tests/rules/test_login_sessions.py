@@ -108,6 +108,7 @@ def test_these_addresses_log_out(word):
         ("http://a.example/wiki/Special:UserLogout", True),
         ("http://a.example/x;logout", True),
         ("http://a.example/x?do=log%6Fut", True),
+        ("http://a.example/x?do=%6C%6F%67%6F%75%74", True),
         ("http://logout.example/x", False),
         ("http://a.example/docs/how-to-log-out", False),
         ("http://a.example/x?q=how+to+log+out", False),
@@ -222,7 +223,12 @@ def test_a_digest_of_an_old_server_has_no_count():
 
 
 @pytest.mark.parametrize(
-    ("url", "uri"), [("http://a.example", "/"), ("http://a.example/x?y=1", "/x?y=1")]
+    ("url", "uri"),
+    [
+        ("http://a.example", "/"),
+        ("http://a.example?y=1", "/?y=1"),
+        ("http://a.example/x?y=1", "/x?y=1"),
+    ],
 )
 def test_a_digest_covers_path_and_query(url, uri):
     challenge = DigestChallenge('a"b', "n", "MD5", None, True)

@@ -27,6 +27,16 @@ def change(kind: str, url: str | None) -> dict[str, object]:
     return {"kind": kind, "url": url}
 
 
+@pytest.mark.parametrize(("share", "takes"), [(0.1, False), (0.2, True), (0.3, True), (None, True)])
+def test_a_page_of_which_little_changed_is_left_out(share: float | None, takes: bool):
+    wish = Wish(min_share=0.2)
+
+    assert wish.takes(change("modified", "u") | {"share": share}) is takes
+    assert wish.takes(change("new", "u"))
+    assert Wish().takes(change("modified", "u") | {"share": 0.0})
+    assert not Wish(min_share=0.2, has_page=lambda _: False).takes(change("new", "u"))
+
+
 def test_a_target_gets_public_sources_and_the_private_ones_that_it_names():
     every, named = Wish(), Wish(sources=frozenset({"wiki"}))
     for event in EVENTS:

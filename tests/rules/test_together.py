@@ -7,6 +7,7 @@ from smartcrawl.rules.side_by_side import (
     default_jobs,
     first_to_begin,
     share_a_host,
+    shared_host,
 )
 
 
@@ -50,3 +51,7 @@ def test_one_process_is_enough_where_all_share_a_host():
 
 def test_there_is_a_job_a_core_up_to_four():
     assert [default_jobs(cores) for cores in (0, 1, 3, 4, 5)] == [1, 1, 3, 4, 4]
+
+
+def test_of_several_hosts_that_are_shared_the_first_is_named():
+    assert shared_host(["c", "a", "b"], ["b", "c"]) == "b"
