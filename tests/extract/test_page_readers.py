@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -163,6 +164,29 @@ def test_where_the_system_starts_no_process_the_crawling_process_reads(monkeypat
     assert with_readers(texts("a", "b"), first=0) == ["a", "b"]
     assert "Resource temporarily unavailable" in caplog.text
     assert len(here) == 2
+
+
+def test_neither_fork_nor_shared_memory_is_needed(monkeypatch, here):
+    """As where fork is forbidden, and where there is no /dev/shm."""
+
+    def refused(*_: Any) -> None:
+        raise PermissionError("fork is forbidden")
+
+    for name in ("fork", "forkpty"):
+        monkeypatch.setattr(os, name, refused)
+    maps: list[str] = []
+
+    async def work(readers: PageReaders) -> list[str]:
+        found = await texts("a", "b", "c")(readers)
+        assert readers._pool is not None
+        pids = [reader._popen.pid for reader in readers._pool._idle]
+        maps.extend(Path(f"/proc/{pid}/maps").read_text() for pid in (*pids, os.getpid()))
+        return found
+
+    assert with_readers(work, workers=2) == ["a", "b", "c"]
+    assert here == []
+    assert len(maps) > 1
+    assert not [line for one in maps for line in one.splitlines() if "/dev/shm" in line]
 
 
 def test_where_this_process_has_no_thread_left_it_reads_itself(monkeypatch, caplog, here):
