@@ -297,3 +297,54 @@ NAMED_SEARCHES = [
     Search("what-a-manual-is-named", "frob for CVS mongers", ("names/manual", "names/cvs")),
     Search("a-title-with-a-version", "what's new in lumox 3.11", ("news/311", "news/37")),
 ]
+
+#: Names that people look for first, each with a page that mentions it more often.
+KNOWN_PAGES = [
+    Held("open/is", defined("open(file, mode='r')", "open"), "Built-in Functions — Manual 3.11"),
+    Held("open/has", plain("open() and open(), open it with open()"), "Files — Manual 3.11"),
+    Held("dict/is", defined("class dict(**kwargs)", "dict"), "Built-in Types — Manual 3.11"),
+    Held("dict/has", plain("a dict of a dict, a dict again"), "Order of keys — Manual 3.11"),
+    Held("stash/is", plain("Stashes changes away."), "git-stash(1) Manual Page"),
+    Held("stash/has", plain("See git-stash(1), git-stash(1)."), "git-merge(1) Manual Page"),
+    Held("vector/is", plain("A container with dynamic arrays."), "std::vector"),
+    Held("vector/has", plain("Unlike std::vector: std::vector grows."), "std::array"),
+    Held("noff/is", plain("--no-ff\nA merge commit in all cases."), "Options of merge"),
+    Held("noff/has", plain("It passes --no-ff on, as no ff is --no-ff."), "Options of pull"),
+    Held("code/is", plain("Expected type did not match."), "Error code E0308"),
+    Held("code/has", plain("See E0308, as E0308 says, for E0308."), "Error code E0382"),
+    Held("http/is", plain("The server finds no such resource."), "HTTP 404 Not Found"),
+    Held("http/has", plain("Unlike HTTP 404: a 404 of HTTP may pass, HTTP 404."), "410 Gone"),
+]
+
+KNOWN_SEARCHES = {
+    "open()": "open", "dict": "dict", "git-stash(1)": "stash",
+    "std::vector": "vector", "--no-ff": "noff", "E0308": "code", "HTTP 404": "http",
+}  # fmt: skip
+
+#: Pages in scripts, and spellings, that are hard to compare.
+HARD_PAGES = [
+    Held("mixed", plain("Die Zeilen fixiert. Строки закреплены. 行の高さを変更する。 행의 높이"),
+         language="de"),
+    Held("turkish", plain("Sayfa sonu eklemek İSTANBUL"), language="tr"),
+    Held("arabic", plain("طِبَاعَةُ المُسْتَنَدِ ٢٠٢٦"), language="ar"),
+    Held("hebrew", plain("הַדְפָּסַת מִסְמָכִים"), language="he"),
+    Held("hindi", plain("तालिका की पंक्तियाँ"), language="hi"),
+    Held("thai", plain("การพิมพ์เอกสาร"), language="th"),
+    Held("chinese", plain("冻结单元格的首行"), language="zh"),
+    Held("japanese", plain("ﾃﾞｰﾀの入力"), language="ja"),
+    Held("korean", plain("셀의 배경을 바꿉니다"), language="ko"),
+    Held("persian", plain("می\u200cروم به خانه"), language="fa"),
+    Held("accents", plain("Cafe\u0301 co\u00adoperate Straße ＰＤＦ"), language="fr"),
+    Held("long", plain("x" * 200_000 + " lighthouse"), language="en"),
+    Held("signs", plain("表" * 20_000 + "。ヒューズ"), language="ja"),
+]  # fmt: skip
+
+#: Queries of these, with the pages that they have to find.
+HARD_SEARCHES = {
+    "zeile": {"mixed"}, "строка": {"mixed"}, "行の高さ": {"mixed"}, "높이": {"mixed"},
+    "istanbul": {"turkish"}, "المستند": {"arabic"}, "2026": {"arabic"}, "מסמכים": {"hebrew"},
+    "तालिका": {"hindi"}, "เอกสาร": {"thai"}, "首行冻结": {"chinese"}, "データ": {"japanese"},
+    "셀에서": {"korean"}, "میروم": {"persian"}, "café": {"accents"}, "cooperate": {"accents"},
+    "STRASSE": {"accents"}, "pdf": {"accents"}, "lighthouse": {"long"}, "x" * 10_000: {"long"},
+    "ヒューズ": {"signs"}, "表" * 10_000: {"signs"},
+}  # fmt: skip

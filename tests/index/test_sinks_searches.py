@@ -1,7 +1,7 @@
 """Both sinks answer the searches of one table alike."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,10 @@ import pytest
 from tests.index.asking import search
 from tests.index.meanings import desk_at
 from tests.index.searches import (
+    HARD_PAGES,
+    HARD_SEARCHES,
+    KNOWN_PAGES,
+    KNOWN_SEARCHES,
     NAMED_PAGES,
     NAMED_SEARCHES,
     PAGES,
@@ -87,24 +91,23 @@ def filled_elsewhere(elasticsearch: Elasticsearch, table: Sequence[Held] = PAGES
         yield sink.search
 
 
-@pytest.fixture
-def named_embedded() -> Iterator[Ask]:
-    with filled(Desk(), NAMED_PAGES) as ask:
-        yield ask
+@pytest.fixture(params=["embedded", "postgres", "elasticsearch"])
+def table_in(request: pytest.FixtureRequest) -> Iterator[Callable[[Sequence[Held]], Ask]]:
+    """Fills an index with a table of a test's own, and returns its searches."""
+    with ExitStack() as stack:
 
+        def fill(table: Sequence[Held]) -> Ask:
+            if request.param == "embedded":
+                return stack.enter_context(filled(Desk(), table))
+            if request.param == "elasticsearch":
+                server = request.getfixturevalue("elasticsearch")
+                return stack.enter_context(filled_elsewhere(server, table))
+            spare = request.getfixturevalue("spare_registries")
+            url = spare.take()
+            stack.callback(spare.put_back, url)
+            return stack.enter_context(filled(desk_at(url), table))
 
-@pytest.fixture
-def named_postgres(spare_registries: Spare) -> Iterator[Ask]:
-    url = spare_registries.take()
-    with filled(desk_at(url), NAMED_PAGES) as ask:
-        yield ask
-    spare_registries.put_back(url)
-
-
-@pytest.fixture
-def named_elastic(elasticsearch: Elasticsearch) -> Iterator[Ask]:
-    with filled_elsewhere(elasticsearch, NAMED_PAGES) as ask:
-        yield ask
+        yield fill
 
 
 SINKS = pytest.mark.parametrize(
@@ -290,13 +293,34 @@ def test_a_snippet_shows_the_words_of_a_picture_where_the_text_has_none(
     assert hit.snippet == "[instruments] of the hall"
 
 
-@pytest.mark.parametrize("sink", ["named_embedded", "named_postgres", "named_elastic"])
-def test_the_page_that_defines_a_name_comes_first(request: pytest.FixtureRequest, sink: str):
-    ask: Ask = request.getfixturevalue(sink)
+Fill = Callable[[Sequence[Held]], Ask]
 
-    found = {
-        asked.name: tuple(hit.url.removeprefix(BASE) for hit in ask(asked.query))
-        for asked in NAMED_SEARCHES
-    }
+
+def places(hits: Sequence[Any]) -> list[str]:
+    return [hit.url.removeprefix(BASE) for hit in hits]
+
+
+def test_the_page_that_defines_a_name_comes_first(table_in: Fill):
+    ask = table_in(NAMED_PAGES)
+
+    found = {asked.name: tuple(places(ask(asked.query))) for asked in NAMED_SEARCHES}
 
     assert found == {asked.name: asked.found for asked in NAMED_SEARCHES}
+
+
+def test_what_people_look_for_first_comes_before_pages_that_mention_it(table_in: Fill):
+    ask = table_in(KNOWN_PAGES)
+
+    found = {query: places(ask(query))[:2] for query in KNOWN_SEARCHES}
+
+    assert found == {query: [f"{name}/is", f"{name}/has"] for query, name in KNOWN_SEARCHES.items()}
+
+
+def test_all_scripts_and_spellings_are_found_alike(table_in: Fill):
+    ask = table_in(HARD_PAGES)
+
+    found = {query[:20]: set(places(ask(query, limit=99))) for query in HARD_SEARCHES}
+    of_all = set(places(ask(" ".join(query[:20] for query in HARD_SEARCHES), limit=99)))
+
+    assert found == {query[:20]: pages for query, pages in HARD_SEARCHES.items()}
+    assert of_all >= {"mixed", "arabic", "hindi", "thai", "chinese", "korean", "persian"}
