@@ -362,6 +362,7 @@ def test_an_answer_that_is_wrong_ends_as_in_the_engine(kind: str, roads: Roads):
 # The ones that the lane believed
 
 
+@pytest.mark.long
 def test_three_answers_too_many_swap_no_pages(crawl: Crawl):
     """All pages changed; each text and ETag belongs to its own page."""
     with RawSite() as site:

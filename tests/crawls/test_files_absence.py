@@ -408,6 +408,7 @@ def test_undo_brings_files_back_until_the_next_run_unless_they_are_pinned(story:
     assert len(story.hits("treasure")) == 12
 
 
+@pytest.mark.long
 @pytest.mark.covers("R1-36", "R1-29")
 @pytest.mark.parametrize("first", [True, False], ids=["first", "refresh"])
 def test_an_interrupted_run_that_is_resumed_reads_no_file_twice(story: FilesStory, first: bool):

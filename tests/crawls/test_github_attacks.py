@@ -38,6 +38,7 @@ def answering(answer: Answer, place: str = "api") -> Callable[[str, str], Answer
 # The API
 
 
+@pytest.mark.long
 @covers("RD-20", "R1-31")
 def test_no_answer_of_the_api_removes_a_page_or_gets_the_token_away(story: Story, tmp_path: Path):
     """ATT-46. A file was removed, so each run could remove its page; only the last one does."""

@@ -26,7 +26,7 @@ from tests.crawls.crew import Crew, Worker, adds_up, crew_of, facts
 from tests.index.faulty import faulty, status
 from tests.site_server import Site
 
-pytestmark = pytest.mark.long(but=2)
+pytestmark = pytest.mark.long(but=1)
 
 _EDIT = 7  #: seed of what happens between the two runs of a stage
 _MIDWAY = 50  #: requests, of some 160
@@ -359,6 +359,7 @@ def test_workers_end_a_run_once_when_the_one_that_ends_it_is_killed(
     assert same(second, stage.refreshed)
 
 
+@pytest.mark.long
 @pytest.mark.covers("M-33")
 def test_workers_fence_off_one_that_stood_still_for_too_long(stage: Stage, crew: Crew):
     """It even holds the row of the run, which all others write to."""

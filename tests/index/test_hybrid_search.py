@@ -1049,6 +1049,7 @@ def test_the_api_serves_each_mode_and_names_the_one_that_it_cannot(
     library.close()
 
 
+@pytest.mark.long
 @pytest.mark.covers("E-16")
 def test_questions_that_wait_for_an_embedder_hold_no_connection_to_the_registry(
     tmp_path: Path, server: EmbeddingsServer

@@ -91,6 +91,7 @@ def test_more_memory_than_was_too_little_is_another_try(site: Site, crawl: Crawl
     assert crawl.hits('"late words"') == ["/a.json"]
 
 
+@pytest.mark.long
 def test_document_beyond_the_seconds_of_its_host_keeps_its_content_and_validators(
     site: Site, crawl: Crawl
 ):

@@ -212,6 +212,7 @@ def test_export_reads_the_registry_alone(
     assert len(site.log) == asked
 
 
+@pytest.mark.long
 def test_a_killed_export_leaves_the_earlier_one_whole(site: Site, crawl: Crawl, tmp_path: Path):
     """Killed at any moment, also between two files, and the next one leaves nothing behind."""
     links = [f"/page/{number}" for number in range(60)]

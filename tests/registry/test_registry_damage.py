@@ -545,6 +545,7 @@ def test_no_registry_is_salvaged_under_a_run(shelf: Shelf, capsys):
     assert shelf.file.read_bytes() == damaged
 
 
+@pytest.mark.long
 def test_a_salvaged_registry_is_crawled_on(site: Site, crawl: Crawl):
     """Its pages are there; those that lost something are fetched, the others are confirmed."""
     links = [f"/{number}" for number in range(_PAGES)]

@@ -24,6 +24,7 @@ from smartcrawl.sources.site import SiteSource
 from tests.choices import options
 from tests.registry.build import NOW, at_once
 from tests.registry.test_convergence import CRAWLER, DATA, empty_registry, in_memory, put_back
+from tests.tiers import examples
 
 HOST = "http://a.example"
 MAP = f"{HOST}/map.xml"
@@ -199,7 +200,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.covers("M-02", "R4-35")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
 def test_pages_live_as_long_as_their_sitemap_is_held(steps: list[Step]):
     player, model = Player(), Model()

@@ -572,6 +572,7 @@ def test_opening_tries_to_write(place):
     assert b"smartcrawl" in place.read(".smartcrawl")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "server"), [("s3", moto_server), ("azure", azurite)])
 def test_server_that_ended_is_told_with_its_remedy(name, server, monkeypatch):
     with server() as running:
@@ -1035,7 +1036,7 @@ def test_works_beside_the_reactor_and_lets_the_process_end(place):
     assert child(TWISTED, place.url).stdout == "done\n"
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["s3", "azure"])
 def test_store_that_hangs_does_not_keep_the_process(request, name, monkeypatch):
     request.getfixturevalue(name)

@@ -95,6 +95,7 @@ def test_redis_workers_visit_every_number_once(crew, redis_url, clocks):
         assert client.hlen("domain:last_crawl") == HOSTS
 
 
+@pytest.mark.long
 def test_redis_worker_that_is_killed_loses_nothing(crew):
     """kill -9 while it holds claims."""
     victim = crew.start("victim", hold_at=20, crew=3)

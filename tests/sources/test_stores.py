@@ -41,6 +41,7 @@ def test_server_answers_on_loopback_and_is_gone_afterwards(server):
         socket.create_connection(("127.0.0.1", running.port))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", [moto_server, azurite])
 def test_occupied_port_is_an_error_and_not_another_server(server):
     with socket.create_server(("127.0.0.1", 0)) as taken:

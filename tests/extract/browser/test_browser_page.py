@@ -107,6 +107,7 @@ def test_the_clock_begins_at_the_given_time(shown: Shown) -> None:
     assert text(shown.shows(body, now=1_700_000_000).html) == "T 17000000"
 
 
+@pytest.mark.long
 def test_a_page_may_wait_for_an_element(shown: Shown) -> None:
     body = TIMER.replace("p.textContent = 'late'", "p.innerHTML = '<b class=x>late</b>'") % 6_000
     assert text(shown.shows(body, wait_for="b.x").html) == "T late"

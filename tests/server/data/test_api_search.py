@@ -52,6 +52,7 @@ def fill(site: Site, crawl: Crawl) -> None:
     crawl(source="most", settings={"RETRY_TIMES": 0}, expect=None)
 
 
+@pytest.mark.long
 @pytest.mark.covers("E-16", "R0-66", "R0-69", "G-03")
 @pytest.mark.parametrize(
     ("stack", "searched"),

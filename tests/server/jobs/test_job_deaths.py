@@ -120,7 +120,7 @@ def ends_with_the_next(desk: Desk, site: Site, id_: str) -> None:
     check_end(desk, site, id_)
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.covers("R2-32")
 @pytest.mark.parametrize("step", OF_THE_SERVER, ids=name_of)
 def test_a_server_that_is_killed_leaves_its_job_to_the_next(
