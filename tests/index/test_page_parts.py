@@ -335,3 +335,19 @@ def test_parts_that_are_too_long_stay_away():
         wire_document(page),
         b"[]",
     )
+
+
+@pytest.mark.long
+def test_long_section_is_read_by_a_process_that_is_confined():
+    """What cuts it is loaded before the process gives up its right to open files."""
+    task = PageTask(b"<p>" + b"word " * 3000, "text/html", "http://a.example/")
+
+    async def read() -> Any:
+        pool = FormatPool(1, pages_only=True, maker=ChunkParts(FTS5, SIZE, {}))
+        try:
+            return await pool.read_pages([task], Selected())
+        finally:
+            await pool.close()
+
+    [found] = asyncio.run(read())
+    assert isinstance(found, ReadDocument), found
