@@ -38,9 +38,11 @@
 
   // What a visitor opened stays open when its part is renewed.
   const opened = new Set();
-  document.addEventListener("toggle", (event) => {
-    if (event.target.open) opened.add(event.target.id); else opened.delete(event.target.id);
-  }, true);
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    for (const { id, open } of event.detail.target.querySelectorAll("details[id]")) {
+      if (open) opened.add(id); else opened.delete(id);
+    }
+  });
   document.addEventListener("htmx:afterSwap", (event) => {
     for (const element of event.detail.target.querySelectorAll("details[id]")) {
       if (opened.has(element.id)) element.open = true;
