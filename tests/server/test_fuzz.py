@@ -54,6 +54,7 @@ MEANT = frozenset(
         "offset",  # with a cursor
         "q",
         "seed_urls",
+        "since",  # the 30th of February
         "source",
         "to",  # before from
         "url",

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 from anyio import to_thread
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from smartcrawl.model.exceptions import SnapshotError, SourceError, UsageError
 from smartcrawl.registry.connection import Connection
@@ -40,6 +40,7 @@ from smartcrawl.server.explained.removals import chosen_source_names
 from smartcrawl.server.guard import FEED_PATH
 from smartcrawl.server.queries import (
     CURSOR_PATTERN,
+    TIME_PATTERN,
     Cursors,
     Place,
     Query,
@@ -58,6 +59,11 @@ _WIDTH: Final = 48  #: bits of a number in a cursor; above it is the part of its
 _DIFFS_AT_ONCE: Final = 1  #: each takes a processor for up to some seconds
 
 
+#: Beside None, pydantic's schema of a number that is read from a text would lack its bound.
+_RunNumber = Annotated[WholeNumber, Field(ge=1), WithJsonSchema({"type": "integer", "minimum": 1})]
+_SINCE: Final = f"^(last|[1-9][0-9]{{0,17}}|{TIME_PATTERN.strip('^$')})$"
+
+
 class ChangesQuery(Query):
     """The query of the changes."""
 
@@ -70,6 +76,7 @@ class ChangesQuery(Query):
         description="`last`: the last run of each source that ended; the number of a run: the runs"
         " after it; a date or time: what happened since",
         examples=["2024-01-20"],
+        json_schema_extra={"pattern": _SINCE},
     )
     limit: WholeNumber = Field(default=100, ge=1, le=_MOST)
     cursor: str | None = Field(
@@ -93,11 +100,11 @@ class DiffQuery(Query):
     source: str | None = Field(
         default=None, max_length=255, description="Its source, where several have the address"
     )
-    before: WholeNumber | None = Field(
-        default=None, ge=1, description="The run at whose end the page had the former version"
+    before: _RunNumber | None = Field(
+        default=None, description="The run at whose end the page had the former version"
     )
-    after: WholeNumber | None = Field(
-        default=None, ge=1, description="The same of the later version; else the present one"
+    after: _RunNumber | None = Field(
+        default=None, description="The same of the later version; else the present one"
     )
 
 
