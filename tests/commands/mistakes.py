@@ -232,11 +232,11 @@ ADDRESSES = (
         ("Check the spelling",),
     ),
     Mistake(
-        "an unknown host, with a password",
+        "an address with a password",
         f"{CRAWL}https://me:{SECRET}@docs.invalid/",
         1,
         ("docs.invalid",),
-        ("Check the spelling",),
+        ("write https://docs.invalid/", 'kind = "basic"'),
     ),
     Mistake(
         "an unknown host of a sitemap",

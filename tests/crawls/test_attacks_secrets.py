@@ -70,7 +70,7 @@ def test_what_one_server_gave_is_never_sent_to_another(site: Site, crawl: Crawl)
         site.pages["/a"] = kept
         other.pages |= {"/a": html("A", text="elsewhere"), "/b": html("B", text="beta")}
         domains = json.dumps(["127.0.0.1"])
-        crawl.declare(f'[sources.s]\nseeds = ["{ours}/"]\nallowed_domains = {domains}\n')
+        crawl.declare(f'[sources.s]\nseeds = ["{site.url("/")}"]\nallowed_domains = {domains}\n')
         settings = _QUICK | {"ALLOW_NETWORKS": "127.0.0.0/8"}
         crawl(source="s", settings=settings)
         site.pages["/robots.txt"] = Page(status=302, redirect=other.url("/robots.txt"))

@@ -241,7 +241,7 @@ def test_snapshots_go_with_a_backup_and_come_back(shop, crawl):
         path.unlink()
     shutil.rmtree(f"{file}.snapshots")
     printed = crawl.run("backup", "--snapshots", str(file), expect=3).err
-    assert "14 snapshots could not be copied" in printed
+    assert "14 snapshots missing in the store and not copied" in printed
 
 
 def test_a_registry_that_is_restored_elsewhere_finds_its_snapshots_there(shop, crawl):

@@ -30,7 +30,7 @@ def free_port() -> int:
         ({"url": "http://"}, ["http://"]),
         ({"source": "doc"}, ["'doc'", "docs"]),
         ({"source": "docs", "url": "http://127.0.0.1/"}, ["-a url", "-a source"]),
-        ({"url": "http://127.0.0.1/", "depth": "3"}, ["'depth'", "max_pages"]),
+        ({"url": "http://127.0.0.1/", "deepness": "3"}, ["'deepness'", "max_pages"]),
         ({"url": "http://127.0.0.1/", "max_pages": "many"}, ["max_pages", "'many'"]),
         ({"url": "http://127.0.0.1/", "force": "perhaps"}, ["force", "'perhaps'"]),
         ({"url": "http://127.0.0.1/", "lost_threshold": "0"}, ["lost_threshold", "'0'", "1"]),
@@ -92,6 +92,7 @@ def test_a_wrong_table_leaves_out_its_own_source_alone(crawl: Crawl):
         assert "is not declared" not in result.err
         assert "Run 4 of docs: complete" in crawl(source="docs").out
         assert "[sources.news] max_pages" in crawl(source="news", expect=1).err
+        crawl.run("reindex", "--source", "docs")
         due = crawl.run("due", expect=1)
         assert "Run 5 of docs: " in due.out
         assert "not crawled: my docs, news" in due.err
