@@ -172,7 +172,8 @@ class Command(CrawlCommand):
             )
         if not runs:
             raise RegistryError(
-                f"nothing was crawled yet: start with {program_crawl_line('https://…')}, "
+                "nothing was crawled yet of which a source is left: start with "
+                f"{program_crawl_line('https://…')}, "
                 f"or declare sources in {options.sources_file}"
             )
         return runs

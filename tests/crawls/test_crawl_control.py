@@ -303,7 +303,7 @@ def test_a_paused_source_is_refused_without_resume_and_the_others_go_on(crawl: C
         result = crawl(expect=4)
 
         assert "run 1 of one is paused since 20" in result.err
-        assert "continue with -a resume=1" in result.err
+        assert "-a resume=1 goes on with it" in result.err
         assert asked(raw) == {}
         assert set(asked(other)) == {"/", *other.paths}
         due = crawl.run("due", "--source", "one", expect=4)

@@ -119,7 +119,8 @@ def test_what_is_due_of_a_job_is_crawled_by_name_only(crawl: Crawl, site: Site):
     others = crawl.run("due", expect=1)
     status = json.loads(crawl.run("status", "--format", "json").out)
     assert site.log == []
-    assert "due --source docs crawls one" in others.err
+    assert "nothing to crawl: all sources are jobs of the HTTP API" in others.err
+    assert "To crawl one now: scrapy due --source docs" in others.err
     assert [source["source"] for source in status["sources"]] == ["docs"]
 
     crawl.run("due", "--source", "docs")
@@ -140,7 +141,7 @@ def test_a_deleted_job_is_crawled_and_swept_by_no_command(crawl: Crawl, site: Si
     plain = crawl.run("due", expect=1)
     named = crawl.run("due", "--source", "127.0.0.1", expect=1)
 
-    assert "nothing to crawl: all sources are jobs of the HTTP API" in plain.err
+    assert "nothing was crawled yet of which a source is left: start with" in plain.err
     assert "there is no source '127.0.0.1'" in named.err
     assert site.log == []
     assert len(crawl.pages()) == 3
