@@ -96,9 +96,7 @@ def test_a_local_folder_of_state_needs_no_name(smartcrawl, tmp_path: Path):
         assert printed(out)[:-1] == ["search", "--source", "docs"]
         assert site.url("/") in smartcrawl("search", "undoing")
         assert (tmp_path / "here" / ".smartcrawl" / "registry.db").exists()
-        assert "of docs: checked the pages that were due" in smartcrawl(
-            "due", "--source", "docs"
-        )
+        assert "of docs: checked the pages that were due" in smartcrawl("due", "--source", "docs")
 
 
 @pytest.mark.parametrize("option", [[], ["--source"]])
