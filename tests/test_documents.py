@@ -140,7 +140,8 @@ def test_the_tutorial_works_from_its_first_line_to_its_last(tmp_path: Path):
             assert status in (0, 3), printed + errors
     finally:
         shell.close()
-    assert "Run " in (shell.folder / "lamps" / "due.log").read_text(encoding="utf-8")
+    log = (shell.folder / "lamps" / "due.log").read_text(encoding="utf-8")
+    assert "due: nothing is due: 1 source" in log, "it has just been crawled"
 
 
 def line_of_cron(text: str) -> str:
