@@ -118,7 +118,9 @@ def test_every_line_of_a_crawl_is_text_from_the_first_on(poor: Site, crawl: Craw
     assert re.search(r" \[scrapy.utils.log\] INFO: Scrapy 2\.[\d.]+ started", told[0])
     assert " INFO: Overridden settings:\n    {'" in err
     [warning] = [line for line in told if " WARNING: " in line]
-    assert " [smartcrawl.engine.download.robots] WARNING: robots.txt unknown" in warning
+    assert (
+        " [smartcrawl.engine.download.robots] WARNING: robots.txt could not be fetched" in warning
+    )
 
 
 @pytest.mark.alone  # it is about the lines of one process

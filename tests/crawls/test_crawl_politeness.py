@@ -441,7 +441,7 @@ def test_a_wrong_host_changes_nothing(crawl: Crawl):
     for switch in ("--block", "--unblock"):
         result = crawl.run("hosts", f"{switch}=https://a.example/x", expect=1)
 
-        assert result.err.startswith("hosts: 'https://a.example/x' is no host")
+        assert result.err.startswith("hosts: 'https://a.example/x' is not a host")
         assert "did you mean a.example?" in result.err
     assert crawl.rows("SELECT count(*) FROM host WHERE is_blocked") == [(0,)]
     crawl.run("hosts", "--block", "Bücher.example:443")
@@ -512,7 +512,7 @@ def test_hosts_shows_what_a_host_asked_for_and_that_it_is_left_alone(site: Site,
 
     assert host["retryAfter"] == 30
     assert host["retryAfterAt"] < host["pausedUntil"]
-    assert "as it asked" in table
+    assert "as the host requested" in table
     assert "30 s at" in table
 
 
