@@ -2,8 +2,9 @@
 
 Each story is told with one process and with three. Those of `test_lab_agrees` are compared with the
 lab, which reads pages itself, and which crawls without readers agree with: with one process row by
-row, with three by address, as their pages may get other numbers. Two more are crawls that ask many
-pages at a time.
+row, with three by address, as their pages may get other numbers. Documents beside pages are one
+more of these, compared by address. Two more are crawls that ask many pages at a time,
+and that lose all readers once.
 """
 
 import os
@@ -15,8 +16,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
+from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,11 +29,12 @@ from smartcrawl.rules.model import Fault
 from tests.crawls.commands import Crawl, Scrapy, differences, readers_of
 from tests.crawls.edited_site import before, edit
 from tests.crawls.killing import AT_ONCE, shape
+from tests.extract.made_documents import pdf
 from tests.lab.lab_crawl import LabCrawl
 from tests.lab.lab_site import LabSite, Web
-from tests.lab.test_lab_agrees import TALES, Tale, Teller, collapse, sitemaps, walled
+from tests.lab.test_lab_agrees import TALES, Tale, Teller, Told, collapse, sitemaps, walled
 from tests.lab.test_lab_agrees import differences as row_differences
-from tests.site_server import Site, html
+from tests.site_server import Page, Site, html
 
 pytestmark = [
     pytest.mark.alone,
@@ -40,6 +44,7 @@ pytestmark = [
 ]
 
 SEED = int(os.environ["KILL_SEED"])
+PDF = "application/pdf"
 FELL_BACK = "pages are read in the crawling process"
 
 
@@ -63,6 +68,21 @@ def reading(processes: int | str) -> dict[str, str]:
     return {"READ_PROCESSES": str(processes), "SOFT_404_DETECTION": "0"}
 
 
+@cache  # both sites have the same bytes
+def report(text: str) -> bytes:
+    return pdf(f"A {text} of a report")
+
+
+def beside(site: Site, tell: Teller) -> Told:
+    """A document beside pages, which processes of its own read; both are edited."""
+    site.pages["/"] = html("Home", "/a", "/report.pdf")
+    for text in ("whale", "treasure"):
+        site.pages["/a"] = html("A", text=text)
+        site.pages["/report.pdf"] = Page(report(text), content_type=PDF)
+        tell()
+        yield
+
+
 TOLD = [
     pytest.param(
         tale,
@@ -70,7 +90,7 @@ TOLD = [
         id=f"{tale.__name__}-{processes}",
         marks=[] if (tale, processes) in ((collapse, 1), (sitemaps, 3)) else [pytest.mark.long],
     )
-    for tale in TALES
+    for tale in (*TALES, beside)
     for processes in (1, 3)
 ]
 
@@ -92,7 +112,7 @@ def test_readers_leave_the_rows_of_a_crawl_that_reads_itself(
         for ends in zip_longest(tale(site, real), tale(copy, lab), fillvalue=ended):
             assert ended not in ends
             assert FELL_BACK not in real.said
-            if processes == 1:
+            if processes == 1 and tale is not beside:  # a document may end after later pages
                 expected, found = lab.facts("whale treasure"), real.facts("whale treasure")
                 assert not list(row_differences(expected, found))
             else:
@@ -163,6 +183,62 @@ def test_readers_that_are_killed_at_any_time_cost_no_page(crawl: Crawl, site: Si
     assert crawl.rows(f"SELECT count(*) FROM state WHERE http_status = {Fault.CRASHED}") == [(0,)]
     assert Counter(crawl.outcomes().values())["new"] > 100
     assert crawl.counts_add_up()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("processes", [1, 3])
+def test_page_whose_reader_dies_once_leaves_the_same(
+    processes: int, tmp_path: Path, ask: Scrapy, site: Site
+):
+    """All readers are stopped when the page is asked, and killed when they have it."""
+    paths = [f"/{n}" for n in range(6)]
+    site.pages |= {path: html(path, text=f"whale {path}") for path in paths}
+    site.pages["/"] = html("Home", *paths)
+    itself, crawl = Crawl(tmp_path / "itself", ask), Crawl(tmp_path / "readers", ask)
+    for one, number in ((itself, 0), (crawl, processes)):
+        one.folder.mkdir()
+        one.environment |= AT_ONCE | reading(number)
+    itself(site.url())
+    expected = shape(itself), asked(site)
+    site.clear()
+    victims: list[int] = []
+
+    def stop() -> bool:
+        if not victims:
+            victims.extend(readers_of(running.pid))
+            for pid in victims:
+                os.kill(pid, signal.SIGSTOP)
+            Timer(1, kill).start()
+        return True
+
+    def kill() -> None:
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+
+    site.pages["/3"] = Page(site.pages["/3"], until=stop)
+    with crawl.start(site.url()) as running:
+        result = running.end()
+
+    assert result.status == 0, result
+    assert len(victims) >= 1
+    assert FELL_BACK not in result.err
+    assert not list(differences(shape(crawl), expected[0]))
+    assert asked(site) == expected[1]
+
+
+@pytest.mark.long
+def test_crawl_with_one_core_has_its_pages_read_all_the_same(crawl: Crawl, site: Site):
+    paths = [f"/{n}" for n in range(30)]
+    site.pages |= {path: html(path, text=f"whale {path}") for path in paths}
+    site.pages["/"] = html("Home", *paths)
+    crawl.environment |= reading(2)
+    with crawl.start(site.url()) as running:
+        os.sched_setaffinity(running.pid, {min(os.sched_getaffinity(0))})
+        result = running.end()
+
+    assert result.status == 0, result
+    assert FELL_BACK not in result.err
+    assert len(crawl.hits("whale")) == 30
 
 
 @pytest.mark.long
