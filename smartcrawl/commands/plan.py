@@ -285,10 +285,14 @@ class Command(RegistryCommand):
             )
 
     def _listing(self, source: Source) -> Listing:
-        from smartcrawl.engine.listing import listing_of_scrapy_settings  # noqa: PLC0415  # it needs Scrapy
+        from scrapy.settings import Settings  # noqa: PLC0415  # other plans need no Scrapy
+
+        from smartcrawl.engine.listing import listing_of_scrapy_settings  # noqa: PLC0415
 
         assert self.settings is not None
-        return listing_of_scrapy_settings(source, self.options, self.settings, time.time_ns())
+        settings = Settings()  # those of the command may have no getbool()
+        settings.setdict(dict(self.settings), priority="project")
+        return listing_of_scrapy_settings(source, self.options, settings, time.time_ns())
 
 
 def _print_plan(plan: dict[str, Any]) -> None:

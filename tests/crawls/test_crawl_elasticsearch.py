@@ -315,8 +315,9 @@ def test_elasticsearch_does_not_take_over_the_index_beside_a_registry(site, craw
 
     result = crawl(site.url("/"), expect=1)
 
-    assert "begin a registry of its own" in result.err
-    assert "begin a registry of its own" in crawl.run("search", "words", expect=1).err
+    beside = "the pages of this registry are in its embedded index, and not in the Elasticsearch"
+    assert beside in result.err
+    assert beside in crawl.run("search", "words", expect=1).err
 
 
 def test_elasticsearch_key_of_a_page_is_its_source_and_hash():

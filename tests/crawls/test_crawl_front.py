@@ -122,4 +122,4 @@ def test_a_repository_is_crawled_and_its_next_run_is_planned(smartcrawl, tmp_pat
         words = [word for pair in peer.settings.items() for word in ("-s", "=".join(pair))]
         smartcrawl("crawl", *words, "https://github.com/octo/docs/tree/HEAD")
 
-        assert "1 unchanged" in smartcrawl("plan", *words)
+        assert "skips     1 (unchanged)" in smartcrawl("plan", *words)
