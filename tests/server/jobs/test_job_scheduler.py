@@ -78,7 +78,10 @@ class Desk:
         return self.store.get(id_).status
 
     def runs(self) -> list[tuple]:
-        look = "SELECT id, state, starts, run FROM job_run NATURAL JOIN process ORDER BY no"
+        look = (  # one that waits has no process yet
+            "SELECT id, state, coalesce(starts, 0), run FROM job_run NATURAL LEFT JOIN process"
+            " ORDER BY no"
+        )
         return [tuple(row) for row in self.connection.execute(look).fetchall()]
 
     def crawler(self) -> Process | None:
