@@ -562,7 +562,7 @@ def test_a_quota_is_a_full_disk(
     file: Path, monkeypatch: pytest.MonkeyPatch, found: int, message: str
 ):
     file.parent.mkdir()
-    monkeypatch.setattr(sqlite, "TemporaryFile", Mock(side_effect=OSError(found, "probe")))
+    monkeypatch.setattr(tempfile, "TemporaryFile", Mock(side_effect=OSError(found, "probe")))
 
     with pytest.raises(RegistryError, match=message), translated_sqlite_errors(file, "write"):
         raise apsw.IOError("disk I/O error")
