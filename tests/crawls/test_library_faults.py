@@ -242,8 +242,8 @@ def test_a_fault_that_passes_is_not_noticed(
 #: Ways in which the bytes of one file cannot be had, and what its row says.
 REFUSED = {
     "404": ("404", "404"), "423": ("423", "423"), "401": ("expired", "401"),
-    "403": ("403", "403"), "cut": ("cut", ""), "half": ("half", "bytes came"),
-    "html": ("html", "bytes came"), "429": ("429", "429"), "500": ("500", "500"),
+    "403": ("403", "403"), "cut": ("cut", ""), "half": ("half", "received"),
+    "html": ("html", "received"), "429": ("429", "429"), "500": ("500", "500"),
     "closed": ("closed", ""),
 }  # fmt: skip
 
