@@ -4,12 +4,14 @@ Whatever dies, the next server ends the job: one run, under one id, that saw eve
 that was not on its way is asked once.
 """
 
+import importlib
 import os
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 
 import httpx
@@ -29,7 +31,7 @@ OF_THE_SERVER = [
     ("before", f"{JOBS}.clock", "JobClock._fire"),
     ("after", f"{JOBS}.clock", "JobClock._fire"),
     ("after", f"{JOBS}.runner", "Runner._claimed"),
-    ("after", f"{JOBS}.local", "LocalCrawls.start"),
+    ("after", f"{JOBS}.runner", "LocalCrawls.start"),
     ("after", f"{JOBS}.runner", "Runner._started"),
     ("before", f"{JOBS}.clock", "JobClock.began"),
     ("after", f"{JOBS}.clock", "JobClock.began"),
@@ -53,6 +55,13 @@ Step = tuple[str, str, str]
 
 def name_of(step: Step) -> str:
     return f"{step[0]} {step[2]}"
+
+
+@pytest.mark.parametrize("step", OF_THE_SERVER + OF_THE_CRAWL, ids=name_of)
+def test_each_step_is_a_function_that_stands(step: Step):
+    """A process that does not find its step goes on, and its test waits in vain."""
+    _, module, name = step
+    assert callable(attrgetter(name)(importlib.import_module(module)))
 
 
 @pytest.fixture
