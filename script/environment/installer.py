@@ -198,23 +198,22 @@ class Installer:
             if self._uv is None and not any(self._venv.glob("lib/python*/site-packages/pip")):
                 _unpack_pip(tool)
             if lock is not None:
+                entries = _ENTRY.findall(lock.read_text(encoding="utf-8"))
                 by_parts = self._is_new and self._uv is None  # an old one must not become a mixture
                 if by_parts:
-                    self._install_parts(lock.read_text(encoding="utf-8"), packages, tool)
+                    self._install_parts(entries, packages, tool)
                 if not (by_parts and self._is_complete(tool)):
                     self._install([*_BY_HASH, str(lock)], tool=tool)
-                pins = {*map(_pin_of, _ENTRY.findall(lock.read_text("utf-8")))}
-                if pins.issuperset(map(_pin_of, packages)):
+                if {*map(_pin_of, entries)}.issuperset(map(_pin_of, packages)):
                     return
             self._install(packages, tool=tool)
 
-    def _install_parts(self, lock: str, packages: Sequence[str], tool: str) -> None:
+    def _install_parts(self, entries: Sequence[str], packages: Sequence[str], tool: str) -> None:
         """Install packages by several pips at once, each without dependencies.
 
         pip computes more than it waits for the network, and uses one core. No part would miss a
         dependency that the lock has not: that is looked for when all are there.
         """
-        entries = _ENTRY.findall(lock)
         locked = set(map(name_of, entries))
         others = {name: one for one in packages if (name := name_of(one)) not in locked}
         commands = [["--no-deps", *part] for part in dealt(others.values())]

@@ -38,7 +38,7 @@ from smartcrawl.rules.seal import only_not_due
 from smartcrawl.rules.visibility import Visibility
 from smartcrawl.sources.base import declared_visibilities
 from smartcrawl.terminal.command import RegistryCommand, print_json
-from smartcrawl.terminal.markup import escape, markup_without_styles
+from smartcrawl.terminal.markup import escape
 from smartcrawl.terminal.output import Output, print_complaint, printed_json
 from smartcrawl.terminal.sources import print_wrong_tables
 
@@ -78,8 +78,11 @@ class Line:
 
     def height(self, width: int) -> int:
         """Return about how many lines of the terminal it takes."""
+        from rich.cells import cell_len  # noqa: PLC0415  # a pipe has no height
+        from rich.text import Text  # noqa: PLC0415
+
         before = _BEFORE if self.label else 0
-        text = len(markup_without_styles(self.text) or self.text)
+        text = cell_len(Text.from_markup(self.text).plain)
         if before + text + 2 + len(self.command) <= width:
             return 1
         own = ceil(len(self.command) / max(1, width - before))

@@ -30,7 +30,7 @@ _TEXT_LINE: Final = 26
 _TOP_LINE: Final = 20  #: baseline of the name of the axis upwards
 _LEFT: Final = 16  #: beside the numbers of the axis upwards
 _BOTTOM: Final = _PAGE_HEIGHT - 62  #: of the frame; below it are two lines
-_UNDER: Final = 24  #: from the frame to the baseline of the names below it
+_NAMES_DROP: Final = 24  #: units between a frame and the baseline of the names below it
 _ACROSS: Final = 440  #: width of a frame with usual numbers beside it
 _SAMPLE: Final = 28  #: width of a line's sample in the legend
 #: Lengths of strokes and gaps of each line: lines differ without colours, too.
@@ -197,7 +197,7 @@ def bar_chart(
         if place == last or (place % step == 0 and last - place >= step):
             half = _LETTER * len(text) / 2  # the last one stays in the picture
             at = min(middle, _PAGE_WIDTH - half)
-            lines.append(chart_label(at, frame.bottom + _UNDER, text, "middle"))
+            lines.append(chart_label(at, frame.bottom + _NAMES_DROP, text, "middle"))
         top, number = up.place(value), _number(value)
         size = f'width="{right - left:.1f}" height="{frame.bottom - top:.1f}"'
         bar = f'<rect fill="currentColor" x="{left:.1f}" y="{top:.1f}" {size}/>'
@@ -264,7 +264,9 @@ def _page_grid(
         x = across.place(value)
         yield _faint(f"M{x:.1f} {top:g}V{bottom:g}")
         half = _LETTER * len(text) / 2  # the first and the last one stay in the picture
-        yield chart_label(min(max(x, half), _PAGE_WIDTH - half), bottom + _UNDER, text, "middle")
+        yield chart_label(
+            min(max(x, half), _PAGE_WIDTH - half), bottom + _NAMES_DROP, text, "middle"
+        )
     for value, text in zip(up.ticks, labels, strict=True):
         y = up.place(value)
         yield _faint(f"M{left:g} {y:.1f}H{right:g}")

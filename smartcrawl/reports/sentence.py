@@ -110,7 +110,10 @@ def _exclusion(story: Mapping[str, Any]) -> str:
 
 
 def _target(story: Mapping[str, Any]) -> str:
-    """Return what is known of the target of a redirect, to be appended."""
+    """Return the clause that says where a redirect leads: out of scope, or to a searchable page.
+
+    "": the record of its target is not there, or is neither.
+    """
     for link in story["linksOut"]["shown"]:
         if link["url"] == story["redirects"][-1]:
             return ", which is out of scope" if link["inScope"] is False else _found(link["status"])

@@ -266,7 +266,7 @@ def test_enter_goes_on_and_ctrl_c_of_a_terminal_ends_the_demo(place: Place) -> N
     os.write(terminal, b"\n")
     shown = until(terminal, "Press Enter to continue")
     assert shown.isascii(), "the terminal knows ASCII only"
-    assert "? and fold the " in shown, "the sign of what is left out"
+    assert "? and fold the " in shown, "? stands for the ellipsis before an excerpt"
     os.write(terminal, b"\x03")
     until(terminal, "demo: stopped before its end")
     _, status = os.waitpid(pid, 0)

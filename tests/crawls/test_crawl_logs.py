@@ -113,11 +113,11 @@ def test_every_line_of_a_crawl_is_text_from_the_first_on(poor: Site, crawl: Craw
     settings = {"RETRY_TIMES": 0, "LOG_LEVEL": "DEBUG"}
 
     err = crawl(poor.url("/"), settings=settings, expect=3).err
-    told = lines(err)
+    logged = lines(err)
 
-    assert re.search(r" \[scrapy.utils.log\] INFO: Scrapy 2\.[\d.]+ started", told[0])
+    assert re.search(r" \[scrapy.utils.log\] INFO: Scrapy 2\.[\d.]+ started", logged[0])
     assert " INFO: Overridden settings:\n    {'" in err
-    [warning] = [line for line in told if " WARNING: " in line]
+    [warning] = [line for line in logged if " WARNING: " in line]
     assert (
         " [smartcrawl.engine.download.robots] WARNING: robots.txt could not be fetched" in warning
     )

@@ -73,13 +73,13 @@ def report(text: str) -> bytes:
     return pdf(f"A {text} of a report")
 
 
-def beside(site: Site, tell: Teller) -> Told:
+def beside(site: Site, crawl: Teller) -> Told:
     """A document beside pages, which processes of its own read; both are edited."""
     site.pages["/"] = html("Home", "/a", "/report.pdf")
     for text in ("whale", "treasure"):
         site.pages["/a"] = html("A", text=text)
         site.pages["/report.pdf"] = Page(report(text), content_type=PDF)
-        tell()
+        crawl()
         yield
 
 

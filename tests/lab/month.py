@@ -97,7 +97,7 @@ def note(event: Event, day: int, night: Night) -> None:
 
 
 def judged_events(by_name: dict[str, Event], *incomplete: str) -> dict[str, str]:
-    """Return what was said of each event: all were seen, and so was their end.
+    """Return the alarms and notices of each event by its name; all have one, and an end.
 
     ``incomplete``: the names of those that leave runs incomplete, from their day to their end.
     """

@@ -265,8 +265,10 @@ def test_a_page_that_is_tried_in_a_browser_reaches_nothing_else(tmp_path: Path, 
     takes, auth = KINDS["cookie"]
     with recording("127.0.0.2") as ports, GuardedSite() as site:
         scripts = "".join(f"<script>(() => {{{one}}})()</script>" for one in STAYING.values())
-        told = "<script>document.querySelector('h1').append(` told: ${document.cookie}`)</script>"
-        attack = f"<main><h1>Attack</h1>{'<p>words of it</p>' * 9}</main>{told}{HINTS}{scripts}"
+        reading = (
+            "<script>document.querySelector('h1').append(` cookie: ${document.cookie}`)</script>"
+        )
+        attack = f"<main><h1>Attack</h1>{'<p>words of it</p>' * 9}</main>{reading}{HINTS}{scripts}"
         vars(site).update(takes)
         site.pages |= pages(1)
         site.pages["/attack"] = attack.replace("%s", f"127.0.0.2:{ports.port}")
@@ -276,7 +278,7 @@ def test_a_page_that_is_tried_in_a_browser_reaches_nothing_else(tmp_path: Path, 
         found = tried(app, site.url("/attack"), operator(tmp_path), source="docs")
 
         assert (found["withLogin"], found["withBrowser"]) == (True, True)
-        assert "Attack told:" in found["document"]["text"]
+        assert "Attack cookie:" in found["document"]["text"]
         assert "in=yes" not in str(found)
         assert ports.got == []
         assert {request.method for request in site.log} == {"GET"}

@@ -287,25 +287,25 @@ def test_folders_of_ended_processes_are_removed(temporary: Path) -> None:
     assert len(list(temporary.iterdir())) == 2
 
 
-def told_of(browser: int) -> list[tuple[list[bytes], str]]:
+def processes_of(browser: int) -> list[tuple[list[bytes], str]]:
     """Return the command line and the status of a browser and of each process that it began.
 
     A browser also begins processes that end soon; what ended while we looked is left out.
     """
-    told = []
+    found = []
     for pid in (browser, *descendants_of(browser)):
         place = Path(f"/proc/{pid}")
         with suppress(FileNotFoundError, ProcessLookupError):
             words = (place / "cmdline").read_bytes().replace(b"\0", b" ").split()
-            told.append((words, (place / "status").read_text()))
-    assert len(told) > 1, "the browser and a process that it began"
-    return told
+            found.append((words, (place / "status").read_text()))
+    assert len(found) > 1, "the browser and a process that it began"
+    return found
 
 
 @on_linux
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root drops it")
 def test_root_becomes_nobody(shown: Shown, program: str) -> None:
-    for _, status in told_of(shown.browser.pid):
+    for _, status in processes_of(shown.browser.pid):
         assert "Uid:\t65534\t65534\t65534\t65534" in status
         assert "NoNewPrivs:\t1" in status
         assert "Seccomp:\t2" in status
@@ -319,11 +319,11 @@ def test_without_the_sandbox_of_the_browser_its_calls_are_confined_all_the_same(
     with shown_browser(program, sandbox=False) as shown:
         found = shown.shows("<p></p><script>document.body.append('it is here')</script>")
         assert "it is here" in found.html
-        told = told_of(shown.browser.pid)
-        words = [word for line, _ in told for word in line]
+        processes = processes_of(shown.browser.pid)
+        words = [word for line, _ in processes for word in line]
         assert b"--no-sandbox" in words
         assert b"--type=zygote" in words, "the processes of pages come from it"
-        for _, status in told:
+        for _, status in processes:
             assert "NoNewPrivs:\t1" in status
             assert "Seccomp:\t2" in status
             assert os.geteuid() != 0 or "Uid:\t65534\t65534\t65534\t65534" in status

@@ -22,7 +22,7 @@ SERVED = {
     "ALLOW_NETWORKS": "127.0.0.0/8", "API_PAGES_PER_MINUTE": "100000", "SOFT_404_DETECTION": "0",
     "LOST_THRESHOLD": "1",
 }  # fmt: skip
-_SECONDS = 240.0  #: in which what is waited for happens, on a busy machine, too
+_PATIENCE = 240.0  #: seconds until a page has to show its next state, on a busy machine, too
 Happened = Callable[[], bool]
 
 
@@ -123,7 +123,7 @@ def make(journeys: Mapping[str, tuple[Tab, Iterator[Happened]]]) -> None:
                 del waiting[name]
                 if following is not None:
                     waiting[name] = following, time.monotonic()
-            elif time.monotonic() - since > _SECONDS:
+            elif time.monotonic() - since > _PATIENCE:
                 shown = tab.ask("location.href + document.querySelector('main').innerText")
                 raise AssertionError(f"{name}: it goes no further than {shown}")
         time.sleep(0.05)
